@@ -1,0 +1,59 @@
+"""Same seed, same digits: pin what the numeric libraries may choose by themselves.
+
+torch (MKL, oneDNN), NumPy and SciPy (OpenBLAS) pick their kernels by the processor they find, and sums change in the last
+digit with the kernel and with the number of threads. This module is imported before any of them and sets one choice that
+every x86-64 machine of the last ten years can make: AVX2 and one thread a process. Work is spread over processes instead.
+"""
+
+import os
+import sys
+import warnings
+
+AVX2 = {"MKL_CBWR": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "DNNL_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
+FLOOR = {
+    "MKL_CBWR": "COMPATIBLE",
+    "ATEN_CPU_CAPABILITY": "default",
+    "DNNL_MAX_CPU_ISA": "SSE41",
+    "OPENBLAS_CORETYPE": "Nehalem",
+}
+THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+# NumPy warns about names that the processor lacks, so only those present are switched off.
+NUMPY_BEYOND_AVX2 = {
+    "AVX512_SKX": "avx512bw",
+    "AVX512_ICL": "avx512_vbmi2",
+    "AVX512_SPR": "avx512_fp16",
+}
+
+
+def processor_flags() -> set[str]:
+    """What the processor can do, as Linux lists it; empty where there is no such list."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set())
+    except OSError:
+        return set()
+
+
+def settings(flags: set[str]) -> dict[str, str]:
+    """The environment that fixes the digits on a processor with these flags."""
+    isa = AVX2 if not flags or {"avx2", "fma"} <= flags else FLOOR
+    beyond = " ".join(name for name, flag in NUMPY_BEYOND_AVX2.items() if flag in flags)
+    return THREADS | isa | ({"NPY_DISABLE_CPU_FEATURES": beyond} if beyond else {})
+
+
+def pin() -> None:
+    """Write the settings into the environment (what the user has set stays) and warn when it is too late."""
+    late = [name for name in ("numpy", "torch") if name in sys.modules]
+    wanted = settings(processor_flags())
+    missing = any(name not in os.environ for name in wanted)
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+    if late and missing:
+        warnings.warn(
+            f"{' and '.join(late)} was imported before fedlib: the last digits may differ from the saved ones. "
+            "Import fedlib first.",
+            stacklevel=3,
+        )
+
+
+pin()

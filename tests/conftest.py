@@ -1,0 +1,3 @@
+"""fedlib comes first, so that numerics are pinned before NumPy and torch load."""
+
+import fedlib  # noqa: F401
