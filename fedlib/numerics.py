@@ -19,7 +19,7 @@ FLOOR = {
 THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # NumPy warns about names that the processor lacks, so only those present are switched off.
 NUMPY_BEYOND_AVX2 = {
-    "AVX512_SKX": "avx512bw",
+    "X86_V4": "avx512bw",
     "AVX512_ICL": "avx512_vbmi2",
     "AVX512_SPR": "avx512_fp16",
 }
