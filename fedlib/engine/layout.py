@@ -1,0 +1,67 @@
+"""How a network's weights lie in one flat vector.
+
+Each linear or convolutional layer is a block of (outputs) x (inputs + 1): one row an output, the bias in the last column.
+So the bias is the weight of a feature that is always one, and server arithmetic is arithmetic on vectors.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where one layer lies: flat[start : start + outputs * (inputs + 1)]."""
+
+    start: int
+    outputs: int
+    inputs: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.outputs * (self.inputs + 1)
+
+    def view(self, flat: torch.Tensor) -> torch.Tensor:
+        """The layer of flat vectors (..., weights) as (..., outputs, inputs + 1), without a copy."""
+        return flat[..., self.start : self.stop].unflatten(-1, (self.outputs, self.inputs + 1))
+
+
+def layers(network: nn.Sequential) -> list[nn.Linear | nn.Conv2d]:
+    """The layers that have weights, in order."""
+    return [layer for layer in network if isinstance(layer, nn.Linear | nn.Conv2d)]
+
+
+def blocks(network: nn.Sequential) -> list[Block]:
+    """One block for each layer with weights, in order."""
+    found, start = [], 0
+    for layer in layers(network):
+        found.append(Block(start, layer.weight.shape[0], layer.weight[0].numel()))
+        start = found[-1].stop
+    return found
+
+
+def is_dense(network: nn.Sequential) -> bool:
+    """Linear layers and rectifiers only: such networks train stacked, many clients in one matrix product."""
+    return all(isinstance(layer, nn.Flatten | nn.Linear | nn.ReLU) for layer in network)
+
+
+def flatten(network: nn.Sequential) -> torch.Tensor:
+    """The network's weights as one flat vector."""
+    rows = [torch.cat([layer.weight.flatten(1), layer.bias[:, None]], dim=1) for layer in layers(network)]
+    return torch.cat([row.flatten() for row in rows]).detach()
+
+
+def load(network: nn.Sequential, flat: torch.Tensor) -> None:
+    """Write a flat vector into the network."""
+    with torch.no_grad():
+        for layer, block in zip(layers(network), blocks(network), strict=True):
+            rows = block.view(flat)
+            layer.weight.copy_(rows[:, :-1].reshape(layer.weight.shape))
+            layer.bias.copy_(rows[:, -1])
+
+
+def gradients(network: nn.Sequential) -> torch.Tensor:
+    """The network's accumulated gradients as one flat vector, laid out like `flatten`."""
+    rows = [torch.cat([layer.weight.grad.flatten(1), layer.bias.grad[:, None]], dim=1) for layer in layers(network)]
+    return torch.cat([row.flatten() for row in rows])

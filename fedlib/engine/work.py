@@ -1,0 +1,87 @@
+"""What a client does between two exchanges with the server, and the minibatches it sees.
+
+Both the readable loop and the stacked engine take their minibatches from here, so they see the same samples in the same order.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedlib.streams import generator
+
+
+@dataclass(frozen=True)
+class Work:
+    """Local stochastic gradient descent: `epochs` passes over the client's data, or `steps` batches drawn with replacement."""
+
+    lr: float | torch.Tensor  # one rate, or one for each client of the cohort
+    batch: int
+    epochs: int | None = None
+    steps: int | None = None
+    momentum: float = 0.0  # 0 is plain SGD; the velocity starts at zero in every round
+    decay: float = 1.0  # the rate is multiplied by this after each epoch; 1 keeps it
+
+    def __post_init__(self):
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("give either epochs (passes over the data) or steps (batches with replacement), not both")
+        if self.batch < 1:
+            raise ValueError(f"batch={self.batch} must be at least 1")
+
+
+def batches(size: int, work: Work, stream: np.random.Generator) -> list[np.ndarray]:
+    """Positions 0..size-1 of each minibatch of one client, in order; the last batch of an epoch may be short."""
+    if work.steps is not None:
+        return list(stream.integers(0, size, (work.steps, work.batch)))
+    epochs = [stream.permutation(size) for _ in range(work.epochs)]
+    return [order[first : first + work.batch] for order in epochs for first in range(0, size, work.batch)]
+
+
+def client_batches(federation, client: int, work: Work, round: int) -> list[np.ndarray]:
+    """One client's minibatches of one round, as positions among its own samples."""
+    stream = generator(federation.seed, "batches", round, int(client))
+    return batches(len(federation.rows[client]), work, stream)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The minibatches of a cohort, padded to a block: clients sorted by falling number of steps.
+
+    `rows[s, c]` are the rows of x for step s of the c-th client in `order`; `share[s, c]` weighs its samples: 1/length, 0
+    for padding. Only the first `active[s]` clients take step s. `epoch[s, c]` counts passes over the data.
+    """
+
+    rows: torch.Tensor
+    share: torch.Tensor
+    active: list[int]
+    epoch: torch.Tensor
+    order: np.ndarray
+
+
+def plan(federation, clients: np.ndarray, work: Work, round: int) -> Plan:
+    """Draw the minibatches of all clients of a round and stack them."""
+    drawn = [client_batches(federation, client, work, round) for client in clients]
+    counts = np.array([len(steps) for steps in drawn])
+    order = np.argsort(-counts, kind="stable")
+    rows, share = _padded(federation, clients[order], [drawn[position] for position in order], counts.max(), work)
+    active = [int((counts > step).sum()) for step in range(counts.max())]
+    per_epoch = counts[order] // (work.epochs or 1)
+    epoch = np.arange(counts.max())[:, None] // per_epoch[None, :]
+    return Plan(rows, share, active, torch.as_tensor(epoch), order)
+
+
+def _padded(federation, clients, drawn, steps: int, work: Work) -> tuple[torch.Tensor, torch.Tensor]:
+    width = max(len(batch) for batches in drawn for batch in batches)
+    rows = np.zeros((steps, len(clients), width), dtype=np.int64)
+    share = np.zeros((steps, len(clients), width), dtype=np.float32)
+    for position, (client, batches) in enumerate(zip(clients, drawn, strict=True)):
+        own = federation.rows[client].numpy()
+        full = [batch for batch in batches if len(batch) == width]
+        if len(full) == len(batches):
+            rows[: len(batches), position] = own[np.stack(batches)]
+            share[: len(batches), position] = 1 / width
+            continue
+        for step, batch in enumerate(batches):
+            rows[step, position, : len(batch)] = own[batch]
+            share[step, position, : len(batch)] = 1 / len(batch)
+    return torch.as_tensor(rows), torch.as_tensor(share)

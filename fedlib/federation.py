@@ -1,0 +1,149 @@
+"""A federation: one data set dealt to clients, the network they train and the seed all draws derive from.
+
+The samples of a client lie side by side in memory (unless clients share samples), so that a client's data is a slice and
+no loader stands between the arrays and the matrix products.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedlib import data, models, partition
+from fedlib.engine import layout
+from fedlib.streams import generator
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Data, clients, network and seed. `rows[i]` are client i's rows of `x` and `y`."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    rows: tuple[torch.Tensor, ...]
+    x_test: torch.Tensor
+    y_test: torch.Tensor
+    network: nn.Sequential
+    classes: int
+    seed: int
+    l2: float = 0.0  # the objective adds l2/2 * |w|^2
+    fingerprint: str = ""  # of the partition: two people can see that they split alike
+
+    @property
+    def clients(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def sizes(self) -> torch.Tensor:
+        """n_i, samples a client."""
+        return torch.tensor([len(rows) for rows in self.rows], dtype=torch.float32)
+
+    @cached_property
+    def start(self) -> torch.Tensor:
+        """The flat weights every method starts from: a function of the seed alone."""
+        models.initialise(self.network, self.seed)
+        return layout.flatten(self.network)
+
+    def spans(self, clients: np.ndarray) -> list[slice] | None:
+        """The rows of these clients as few contiguous slices, or None where clients share samples."""
+        if not self.contiguous:
+            return None
+        spans: list[slice] = []
+        for client in clients:
+            first, last = self.offsets[client], self.offsets[client + 1]
+            if spans and spans[-1].stop == first:
+                spans[-1] = slice(spans[-1].start, last)
+            else:
+                spans.append(slice(first, last))
+        return spans
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        return np.concatenate([[0], np.cumsum([len(rows) for rows in self.rows])]).tolist()
+
+    @cached_property
+    def contiguous(self) -> bool:
+        return all(
+            len(rows) > 0 and int(rows[0]) == first and int(rows[-1]) == first + len(rows) - 1
+            for rows, first in zip(self.rows, self.offsets, strict=False)
+        )
+
+
+def inputs(x: torch.Tensor, network: nn.Sequential) -> torch.Tensor:
+    """Samples as the engine wants them: a design matrix with a last column of ones for dense networks, else images.
+
+    Bytes become floats in [0, 1]; images become channels first.
+    """
+    if layout.is_dense(network):
+        flat = x.flatten(1)
+        scaled = flat.float() / 255 if x.dtype == torch.uint8 else flat.float()
+        return torch.cat([scaled, torch.ones(len(x), 1)], dim=1)
+    images = x.unsqueeze(1) if x.ndim == 3 else x.movedim(-1, 1)
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def sample_shape(dataset: data.Dataset) -> tuple[int, ...]:
+    """Shape of one sample as `models.build` wants it: channels first."""
+    shape = tuple(dataset.x_train.shape[1:])
+    return (shape[2], shape[0], shape[1]) if len(shape) == 3 else shape
+
+
+def assemble(
+    dataset: data.Dataset, parts: list[np.ndarray], network: nn.Sequential, seed: int, l2: float = 0.0
+) -> Federation:
+    """Lay the samples out client by client and prepare them for the network."""
+    indices = np.concatenate(parts)
+    shared = len(np.unique(indices)) < len(indices)
+    if shared:
+        x, y, rows = dataset.x_train, dataset.y_train, [torch.as_tensor(part) for part in parts]
+    else:
+        order = torch.as_tensor(indices)
+        x, y = dataset.x_train[order], dataset.y_train[order]
+        rows = list(torch.arange(len(indices)).split([len(part) for part in parts]))
+    return Federation(
+        x=inputs(x, network),
+        y=y,
+        rows=tuple(rows),
+        x_test=inputs(dataset.x_test, network),
+        y_test=dataset.y_test,
+        network=network,
+        classes=len(dataset.classes),
+        seed=seed,
+        l2=l2,
+        fingerprint=partition.fingerprint(parts),
+    )
+
+
+def federate(
+    data_set: str,
+    partitioner: str,
+    clients: int,
+    network: str = "softmax",
+    seed: int = 0,
+    l2: float = 0.0,
+    samples: int | None = None,
+    **options,
+) -> Federation:
+    """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
+
+    `samples` keeps a random part of the training set; `options` go to the partitioner.
+    """
+    if partitioner not in partition.PARTITIONERS:
+        raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
+    dataset = data.load(data_set)
+    keep = _subset(len(dataset.y_train), samples, seed)
+    deal = partition.PARTITIONERS[partitioner]
+    labels = (dataset.writer_train if partitioner == "by_writer" else dataset.y_train).numpy()[keep]
+    parts = [keep[part] for part in deal(labels, clients, **options, rng=generator(seed, "partition"))]
+    built = models.build(network, len(dataset.classes), sample_shape(dataset))
+    return assemble(dataset, parts, built, seed, l2)
+
+
+def _subset(size: int, samples: int | None, seed: int) -> np.ndarray:
+    if samples is None:
+        return np.arange(size)
+    if not 0 < samples <= size:
+        raise ValueError(f"samples={samples} must lie between 1 and the {size} training samples")
+    return np.sort(generator(seed, "samples").choice(size, samples, replace=False))
