@@ -1,0 +1,184 @@
+"""One notebook, executed through papermill: in a report with the config's parameters, or in place with its own.
+
+The kernel always belongs to the interpreter that runs this module, whatever kernels are registered on the machine. Its
+working directory is the notebook's folder, as in JupyterLab and nbval, so that a notebook behaves alike in all three.
+"""
+
+import argparse
+import ast
+import contextlib
+import logging
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+from ipykernel.kernelspec import get_kernel_dict
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbclient.exceptions import DeadKernelError
+from nbformat import NotebookNode
+
+PAPERMILL_MARK = "papermill-error-cell-tag"
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """`notebooks/acfmo/01_mnist.ipynb` is notebook `mnist` of paper `acfmo`."""
+
+    paper: str
+    name: str
+    path: Path
+
+    @property
+    def slug(self) -> str:
+        return f"{self.paper}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one execution; `error` is None or a sentence with the cell and the exception."""
+
+    notebook: Notebook
+    executed: Path
+    seconds: float
+    error: str | None = None
+
+
+def discover(root: Path) -> list[Notebook]:
+    """All notebooks of papers, in reading order."""
+    paths = sorted((root / "notebooks").glob("*/[0-9][0-9]_*.ipynb"))
+    return [Notebook(path.parent.name, path.stem[3:], path) for path in paths]
+
+
+def parameters(path: Path) -> dict[str, Any]:
+    """Names and literals of the cell tagged `parameters`, with the notebook's own values."""
+    notebook = nbformat.read(path, as_version=4)
+    tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    assignments = [node for cell in tagged for node in ast.parse(cell.source).body if isinstance(node, ast.Assign)]
+    return {node.targets[0].id: ast.literal_eval(node.value) for node in assignments}
+
+
+class OwnKernel(AsyncKernelManager):
+    """A kernel of this very interpreter, which leaves Ctrl-C to us."""
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        return KernelSpec(**get_kernel_dict())
+
+    async def _async_pre_start_kernel(self, **options: Any) -> tuple[list[str], dict[str, Any]]:
+        # nbclient answers signals by shutting the kernel down and then reports a dead kernel, as if it had crashed
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        return await super()._async_pre_start_kernel(**options)
+
+    pre_start_kernel = _async_pre_start_kernel
+
+
+@contextlib.contextmanager
+def environment(variables: dict[str, str]) -> Iterator[None]:
+    """Kernels inherit these while the block runs."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def execute(notebook: Notebook, values: dict[str, Any], folder: Path) -> Outcome:
+    """Run with these parameters; `folder/<slug>.ipynb` appears when it is complete, or failed with the error inside."""
+    folder.mkdir(parents=True, exist_ok=True)
+    running, final = folder / f"{notebook.slug}.running.ipynb", folder / f"{notebook.slug}.ipynb"
+    started = time.monotonic()
+    try:
+        error = _papermill(notebook, running, values)
+        os.replace(running, final)
+    finally:
+        running.unlink(missing_ok=True)
+    return Outcome(notebook, final, time.monotonic() - started, error)
+
+
+def _papermill(notebook: Notebook, output: Path, values: dict[str, Any] | None) -> str | None:
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    label = f"{notebook.paper}/{notebook.name}"
+    try:
+        papermill.execute_notebook(
+            notebook.path,
+            output,
+            parameters=values,
+            kernel_name="python3",
+            language="python",
+            cwd=notebook.path.parent,
+            kernel_manager_class=OwnKernel,
+            progress_bar={"desc": label, "leave": False, "file": sys.stderr},
+        )
+    except papermill.PapermillExecutionError as failure:
+        return f"cell {failure.exec_count}: {failure.ename}: {failure.evalue}".strip(": ")
+    except DeadKernelError:
+        return "the kernel died (out of memory?)"
+    return None
+
+
+def save(notebook: Notebook) -> str | None:
+    """Execute in place with the notebook's own parameters, from an empty run store, and keep outputs that can be compared."""
+    with tempfile.TemporaryDirectory() as fresh:
+        output = Path(fresh) / "saved.ipynb"
+        folders = {"FEDLIB_RUNS": f"{fresh}/runs", "FEDLIB_REPORT": f"{fresh}/report"}
+        with environment(folders | {"TQDM_DISABLE": "1"}):
+            error = _papermill(notebook, output, None)
+        cleaned = clean(nbformat.read(output, as_version=4))
+    if error is None:
+        write_atomically(notebook.path, nbformat.writes(cleaned) + "\n")
+    return error
+
+
+def clean(notebook: NotebookNode) -> NotebookNode:
+    """Without what changes from run to run or names the machine: timings, progress, paths, interpreter versions."""
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    for cell in notebook.cells:
+        cell.metadata = nbformat.from_dict({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+    return notebook
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, never half of either."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """`python -m fedlib.report.execute --save [notebook ...]`: renew the outputs saved in the notebooks."""
+    parser = argparse.ArgumentParser(prog="python -m fedlib.report.execute", description=main.__doc__)
+    parser.add_argument("--save", action="store_true", required=True, help="execute in place and keep the outputs")
+    parser.add_argument("paths", nargs="*", type=Path, help="notebooks; default: all below notebooks/")
+    chosen = parser.parse_args(arguments).paths or sorted(Path("notebooks").rglob("[0-9][0-9]_*.ipynb"))
+    failures = 0
+    for path in chosen:
+        started = time.monotonic()
+        error = save(Notebook(path.parent.name, re.sub(r"^\d\d_", "", path.stem), path.resolve()))
+        failures += error is not None
+        print(f"{path}  {error or 'saved'}  ({time.monotonic() - started:.0f} s)", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

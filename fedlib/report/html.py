@@ -1,0 +1,148 @@
+"""An executed notebook as one HTML page that opens from disk: code folded, contents list, figures with alt text and data.
+
+nbconvert walks the cells, `templates/page/index.html.j2` says how each looks. Nothing is loaded from elsewhere: style and
+script are inlined, formulas become MathML (`maths`), pictures are embedded.
+"""
+
+import html
+import re
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.exporters import TemplateExporter
+from nbconvert.filters import Highlight2HTML
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+from traitlets import default
+
+from fedlib.report.execute import PAPERMILL_MARK, write_atomically
+from fedlib.report.maths import mathml
+
+TEMPLATES = Path(__file__).parent / "templates"
+PROGRESS = "application/vnd.jupyter.widget-view+json"
+
+
+@dataclass
+class Contents:
+    """Headings in order of appearance, each with an id that no other heading of the page has."""
+
+    entries: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, text: str, level: int) -> str:
+        plain = html.unescape(re.sub(r"<[^>]+>", "", text)).strip()
+        slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-") or "section"
+        taken = {entry["id"] for entry in self.entries}
+        name = next(n for n in (slug, *(f"{slug}-{i}" for i in range(2, 1000))) if n not in taken)
+        self.entries.append({"id": name, "html": text, "text": plain, "level": level})
+        return name
+
+
+class Renderer(IPythonRenderer):
+    """Markdown to HTML with MathML formulas and headings that the contents list can reach."""
+
+    def __init__(self, contents: Contents, **options: Any) -> None:
+        super().__init__(escape=False, **options)
+        self.contents = contents
+
+    def heading(self, text: str, level: int, **attributes: Any) -> str:
+        return f'<h{level} id="{self.contents.add(text, level)}">{text}</h{level}>\n'
+
+    def inline_math(self, body: str) -> str:
+        return mathml(body)
+
+    def block_math(self, body: str) -> str:
+        return mathml(body, display=True)
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", display=True)
+
+    def table(self, text: str) -> str:
+        return scrolling(f"<table>\n{text}</table>\n")
+
+
+def scrolling(table: str) -> str:
+    """A wide table scrolls inside its own box, also by keyboard, so that the page itself never does."""
+    return f'<div class="scroll" role="region" aria-label="Table" tabindex="0">{table}</div>'
+
+
+class PageExporter(TemplateExporter):
+    """nbconvert with our template and filters."""
+
+    output_mimetype = "text/html"
+    file_extension = ".html"
+
+    @default("template_name")
+    def _template_name_default(self) -> str:
+        return "page"
+
+    @default("extra_template_basedirs")
+    def _extra_template_basedirs_default(self) -> list[str]:
+        return [str(TEMPLATES)]
+
+    def page(self, notebook: NotebookNode, **resources: Any) -> str:
+        contents = Contents()
+        render = MarkdownWithMath(renderer=Renderer(contents)).render
+        self.register_filter("markdown2html", render)
+        self.register_filter("highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self))
+        self.register_filter("table2html", tidy_table)
+        return self.from_notebook_node(notebook, resources={"contents": contents.entries, **resources})[0]
+
+
+def tidy_table(markup: str) -> str:
+    """Data frames come with their own style and borders; the page has its own."""
+    markup = re.sub(r"<style.*?</style>", "", markup, flags=re.DOTALL)
+    markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', '<table class="dataframe">', markup)
+    return scrolling(markup) if "<table" in markup else markup
+
+
+def presentable(notebook: NotebookNode, root: Path) -> NotebookNode:
+    """Without progress bars, warnings of the machinery, papermill's own marks and the machine's paths."""
+    notebook.cells = [cell for cell in notebook.cells if PAPERMILL_MARK not in cell.metadata.get("tags", [])]
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [scrubbed(output, root) for output in cell.outputs if _shows(output)]
+    return notebook
+
+
+def _shows(output: NotebookNode) -> bool:
+    return output.get("name") != "stderr" and PROGRESS not in output.get("data", {})
+
+
+def scrubbed(value: Any, root: Path) -> Any:
+    """The same output with the machine's folders replaced by short names."""
+    if isinstance(value, dict):
+        return NotebookNode({key: item if key == "image/png" else scrubbed(item, root) for key, item in value.items()})
+    if isinstance(value, list):
+        return [scrubbed(item, root) for item in value]
+    if isinstance(value, str):
+        for folder, name in _folders(root):
+            value = value.replace(folder, name)
+    return value
+
+
+def _folders(root: Path) -> list[tuple[str, str]]:
+    named = {str(root): ".", sys.prefix: "<python>", sys.base_prefix: "<python>"}
+    named |= {tempfile.gettempdir(): "<temporary>", str(Path.home()): "~"}
+    long_first = sorted(named.items(), key=lambda pair: -len(pair[0]))
+    return [(folder + "/", name + "/") for folder, name in long_first if len(folder) > 4]
+
+
+def title(notebook: NotebookNode) -> str:
+    """The first top-level heading."""
+    sources = (cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    found = (re.search(r"^# +(.+)$", source, flags=re.MULTILINE) for source in sources)
+    return next((match[1].strip() for match in found if match), "Notebook")
+
+
+def write(executed: Path, folder: Path, root: Path) -> Path:
+    """`folder/<paper>-<notebook>.html` from the executed notebook and the data files beside it."""
+    notebook = presentable(nbformat.read(executed, as_version=4), root)
+    csv = {path.stem for path in (folder / "data").glob("*.csv")}
+    markup = PageExporter().page(notebook, title=title(notebook), about=notebook.metadata.get("fedlib", {}), csv=csv)
+    path = folder / f"{executed.stem}.html"
+    write_atomically(path, markup)
+    return path

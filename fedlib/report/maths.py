@@ -1,0 +1,24 @@
+"""LaTeX to MathML while the page is built: browsers draw MathML themselves, so pages need no script and no network."""
+
+import html
+import re
+
+from latex2mathml.converter import convert
+
+# The converter knows the aligned environments under these names only.
+SYNONYMS = {"aligned": "align*", "gathered": "align*", "equation": "", "equation*": "", "eqnarray": "align*"}
+
+
+def mathml(latex: str, display: bool = False) -> str:
+    """One formula; what cannot be converted stays readable as LaTeX source."""
+    source = re.sub(r"\\(begin|end)\{([a-z]+\*?)\}", _known_environment, latex).strip()
+    try:
+        drawn = convert(source, display="block" if display else "inline")
+    except Exception:  # the converter raises many kinds, also IndexError and KeyError
+        return f'<code class="latex">{html.escape(latex)}</code>'
+    return re.sub(r'<math xmlns="[^"]*"', lambda _: f'<math alttext="{html.escape(latex.strip())}"', drawn, count=1)
+
+
+def _known_environment(match: re.Match[str]) -> str:
+    name = SYNONYMS.get(match[2], match[2])
+    return f"\\{match[1]}{{{name}}}" if name else ""

@@ -1,0 +1,48 @@
+"""Where a page comes from: commit, versions, parameters, date and duration."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("fedlib", "torch", "numpy", "scipy", "pandas")
+
+
+def commit(root: Path) -> str:
+    """The checked-out commit, marked when files differ from it."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=30
+        ).stdout.strip()
+
+    try:
+        changed = " with uncommitted changes" if git("status", "--porcelain") else ""
+        return git("rev-parse", "--short=12", "HEAD") + changed
+    except (OSError, subprocess.SubprocessError):
+        return "unknown (not a git checkout)"
+
+
+def versions() -> dict[str, str]:
+    """Python's and the packages' versions, without importing them."""
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def record(root: Path, parameters: dict[str, Any], scale: str, seconds: float) -> dict[str, Any]:
+    """Everything the footer of a page shows."""
+    return {
+        "commit": commit(root),
+        "versions": versions(),
+        "parameters": parameters,
+        "scale": scale,
+        "seconds": round(seconds, 1),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
