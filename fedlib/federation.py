@@ -16,7 +16,7 @@ from fedlib.engine import layout
 from fedlib.streams import generator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Federation:
     """Data, clients, network and seed. `rows[i]` are client i's rows of `x` and `y`."""
 
@@ -45,6 +45,24 @@ class Federation:
         """The flat weights every method starts from: a function of the seed alone."""
         models.initialise(self.network, self.seed)
         return layout.flatten(self.network)
+
+    @cached_property
+    def nonzero(self) -> torch.Tensor:
+        """n_i^j, how many samples of client i have a non-zero j-th input; the ones of the bias count too."""
+        return torch.stack([(self.x[rows] != 0).sum(0) for rows in self.rows]).float()
+
+    @cached_property
+    def class_counts(self) -> torch.Tensor:
+        """Samples of each class a client holds, (clients, classes)."""
+        return torch.stack([torch.bincount(self.y[rows], minlength=self.classes) for rows in self.rows]).float()
+
+    @cached_property
+    def class_means(self) -> torch.Tensor:
+        """Mean input of each class a client holds, (clients, classes, inputs); zero for classes it lacks."""
+        sums = torch.zeros(self.clients, self.classes, self.x.shape[1])
+        for own, rows in zip(sums, self.rows, strict=True):
+            own.index_add_(0, self.y[rows], self.x[rows])
+        return sums / self.class_counts.clamp(min=1).unsqueeze(2)
 
     def spans(self, clients: np.ndarray) -> list[slice] | None:
         """The rows of these clients as few contiguous slices, or None where clients share samples."""

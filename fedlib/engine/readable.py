@@ -4,6 +4,7 @@ It is also the baseline of the benchmark.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -28,24 +29,43 @@ def gradient(federation, weights: torch.Tensor, rows: torch.Tensor) -> torch.Ten
     return layout.gradients(network) + federation.l2 * weights
 
 
+@dataclass(frozen=True)
+class OneBatch:
+    """The step at hand, for one client: the counterpart of `engine.Batch`."""
+
+    gradient: Callable[[torch.Tensor], torch.Tensor]
+    position: int  # of the client in the cohort
+
+    def pick(self, of_cohort: torch.Tensor) -> torch.Tensor:
+        return of_cohort[self.position]
+
+
 def train_one(
-    federation, start: torch.Tensor, client: int, work: Work, round: int, correct: Callable | None = None
+    federation, start: torch.Tensor, client: int, work: Work, round: int, direction=None, position: int = 0
 ) -> torch.Tensor:
-    """Local SGD of one client. `correct(gradient, weights, gradient_at)` may bend each step, see `engine.train`."""
+    """Local SGD of one client; `direction(weights, batch)` as in `engine.train`, without the leading dimension."""
     weights, velocity = start.clone(), torch.zeros_like(start)
     own = federation.rows[client]
+    rate = work.lr[position] if isinstance(work.lr, torch.Tensor) else work.lr
     batches = client_batches(federation, client, work, round)
     per_epoch = len(batches) // (work.epochs or 1)
-    for step, batch in enumerate(batches):
-        rows = own[torch.as_tensor(batch)]
-        step_gradient = gradient(federation, weights, rows)
-        if correct is not None:
-            step_gradient = correct(step_gradient, weights, lambda at, rows=rows: gradient(federation, at, rows))
-        velocity = work.momentum * velocity + step_gradient
-        weights = weights - work.lr * work.decay ** (step // per_epoch) * velocity
+    for step, positions in enumerate(batches):
+        rows = own[torch.as_tensor(positions)]
+        batch = OneBatch(lambda at, rows=rows: gradient(federation, at, rows), position)
+        update = direction(weights, batch) if direction else batch.gradient(weights)
+        velocity = work.momentum * velocity + update
+        weights = weights - rate * work.decay ** (step // per_epoch) * velocity
     return weights
 
 
-def train(federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int) -> torch.Tensor:
-    """All clients of a cohort, one after another."""
-    return torch.stack([train_one(federation, start, client, work, round) for client in clients])
+def train(
+    federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction=None
+) -> torch.Tensor:
+    """All clients of a cohort, one after another, from one start or one each."""
+    starts = start.expand(len(clients), -1)
+    return torch.stack(
+        [
+            train_one(federation, starts[position], client, work, round, direction, position)
+            for position, client in enumerate(clients)
+        ]
+    )

@@ -1,0 +1,26 @@
+"""The methods, by lower-case name: `REGISTRY["fedavg"](participation=0.1)`."""
+
+import importlib
+import pkgutil
+
+from fedlib.algorithms.algorithm import Algorithm
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+
+def _methods(base: type) -> list[type]:
+    return [found for child in base.__subclasses__() for found in [child, *_methods(child)]]
+
+
+REGISTRY: dict[str, type[Algorithm]] = {method.__name__.lower(): method for method in _methods(Algorithm)}
+
+
+def create(name: str, **options) -> Algorithm:
+    """A method by name with its hyper-parameters; unknown names are answered with the valid ones."""
+    if name not in REGISTRY:
+        raise ValueError(f"unknown algorithm {name!r}; known: {', '.join(sorted(REGISTRY))}")
+    valid = REGISTRY[name].__dataclass_fields__
+    if unknown := sorted(set(options) - set(valid)):
+        raise ValueError(f"{name} has no option {', '.join(unknown)}; it has: {', '.join(valid)}")
+    return REGISTRY[name](**options)

@@ -1,0 +1,60 @@
+"""What every method is: hyper-parameters, a first state, and a step from one state to the next.
+
+A state is plain data, names to tensors, so that a run can be stopped, saved and resumed at any round. A method knows nothing
+about processes, files or plots. A new method is one file beside this one with one frozen dataclass derived from `Algorithm`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedlib import engine
+from fedlib.federation import Federation
+from fedlib.streams import generator
+
+State = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Base of all methods. `participation` is the share of clients that take part in a round."""
+
+    participation: float = 1.0
+
+    def __post_init__(self):
+        if not 0 < self.participation <= 1:
+            raise ValueError(f"participation={self.participation} must lie in (0, 1]")
+
+    def init(self, federation: Federation) -> State:
+        """The state before the first round; `weights` is the server's model."""
+        return {"weights": federation.start.clone()}
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        """The state after round `round`, counted from 1."""
+        raise NotImplementedError
+
+    def measure(self, federation: Federation, state: State) -> dict[str, float]:
+        """What is recorded of a state: the server model's scores on the test set."""
+        return engine.evaluate(federation, state["weights"])
+
+    def participants(self, federation: Federation, round: int) -> np.ndarray:
+        """S^r, the clients of a round: drawn evenly, the same for all methods of a seed, so comparisons are paired."""
+        size = max(1, round_half_up(self.participation * federation.clients))
+        draw = generator(federation.seed, "participants", round).choice(federation.clients, size, replace=False)
+        return np.sort(draw)
+
+
+def round_half_up(value: float) -> int:
+    return int(value + 0.5)
+
+
+def shares(federation: Federation, clients: np.ndarray) -> torch.Tensor:
+    """n_i / n over these clients: the weights of an average by data size."""
+    sizes = federation.sizes[torch.as_tensor(clients)]
+    return sizes / sizes.sum()
+
+
+def mean_by_size(federation: Federation, clients: np.ndarray, stacked: torch.Tensor) -> torch.Tensor:
+    """sum_i n_i / n * w_i."""
+    return shares(federation, clients) @ stacked

@@ -1,0 +1,34 @@
+"""FedGH (Yi et al., ACM Multimedia 2023): the server trains a shared head on the clients' class prototypes.
+
+A prototype is the mean representation of one class at one client. With a frozen extractor (here HoG) the prototypes never change, and
+the head that clients receive is the only thing that learns.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedlib.algorithms.algorithm import Algorithm, State
+from fedlib.engine import dense, layout
+from fedlib.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedGH(Algorithm):
+    """`steps` full-batch gradient steps of the server's head on this round's prototypes."""
+
+    lr: float = 0.1
+    steps: int = 10
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients = torch.as_tensor(self.participants(federation, round))
+        held = federation.class_counts[clients] > 0
+        prototypes = federation.class_means[clients][held].unsqueeze(0)
+        labels = held.nonzero()[:, 1].unsqueeze(0)
+        share = torch.full(labels.shape, 1 / labels.numel())
+        weights = state["weights"].unsqueeze(0)
+        blocks = layout.blocks(federation.network)
+        for _ in range(self.steps):
+            gradient = dense.flat_gradients(blocks, weights, prototypes, labels, share)
+            weights = weights - self.lr * (gradient + federation.l2 * weights)
+        return {"weights": weights[0]}

@@ -1,0 +1,82 @@
+"""FedPAC (Xu, Tong, Huang, ICLR 2023): each client receives its own combination of the participants' heads.
+
+The combination minimises an estimate of the client's error: variance of each head plus the distance between class statistics,
+a quadratic programme over the simplex for each client. With a frozen extractor (here HoG) the statistics are those of the features, and
+the alignment of features has nothing to act on.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from fedlib import engine
+from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.fedavg import FedAvg
+from fedlib.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedPAC(FedAvg):
+    """Local training from the client's own combined head; the server model is the mean of the combined heads by data size."""
+
+    tolerance: float = 1e-3  # the programme stops when no combination weight moves by more
+    iterations: int = 100  # of the programme at most
+
+    def init(self, federation: Federation) -> State:
+        weights = federation.start
+        return {
+            "weights": weights.clone(),
+            "heads": weights.expand(federation.clients, -1).clone(),
+            "seen": torch.zeros(federation.clients, dtype=torch.bool),
+        }
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients = self.participants(federation, round)
+        chosen = torch.as_tensor(clients)
+        start = torch.where(state["seen"][chosen].unsqueeze(1), state["heads"][chosen], state["weights"])
+        local = engine.train(federation, start, clients, self.work(), round)
+        gram, variance = class_statistics(federation)
+        mixing = combine(gram[chosen][:, chosen], variance[chosen], self.tolerance, self.iterations)
+        combined = mixing @ local
+        heads, seen = state["heads"].clone(), state["seen"].clone()
+        heads[chosen], seen[chosen] = combined, True
+        return {"weights": mean_by_size(federation, clients, combined), "heads": heads, "seen": seen}
+
+
+@lru_cache(maxsize=1)
+def class_statistics(federation: Federation) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inner products of the clients' statistics h_i = (p_i(k) * mean of class k)_k, and each client's variance over n_i."""
+    share = federation.class_counts / federation.sizes.unsqueeze(1)
+    means = federation.class_means[:, :, :-1]
+    statistics = (share.unsqueeze(2) * means).flatten(1)
+    squares = torch.stack([(federation.x[rows, :-1] ** 2).sum(1).mean() for rows in federation.rows])
+    within = squares - (share * (means**2).sum(2)).sum(1)  # trace of the within-class covariance
+    return statistics @ statistics.T, within.clamp(min=0) / federation.sizes
+
+
+def combine(gram: torch.Tensor, variance: torch.Tensor, tolerance: float, iterations: int) -> torch.Tensor:
+    """Row i minimises sum_j a_j^2 V_j + |h_i - sum_j a_j h_j|^2 over the simplex; all rows at once, by accelerated
+    projected gradients."""
+    curvature = gram + torch.diag(variance)
+    step = 1 / (2 * torch.linalg.matrix_norm(curvature, 1))
+    mixing = torch.eye(len(gram))
+    ahead, pace = mixing, 1.0
+    for _ in range(iterations):
+        moved = project_to_simplex(ahead - step * 2 * (ahead @ curvature - gram))
+        next_pace = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        ahead = moved + (pace - 1) / next_pace * (moved - mixing)
+        change = float((moved - mixing).abs().max())
+        mixing, pace = moved, next_pace
+        if change <= tolerance:
+            break
+    return mixing
+
+
+def project_to_simplex(points: torch.Tensor) -> torch.Tensor:
+    """The nearest point with non-negative entries that sum to one, row by row."""
+    falling = points.sort(dim=1, descending=True).values
+    excess = (falling.cumsum(1) - 1) / torch.arange(1, points.shape[1] + 1)
+    kept = (falling > excess).sum(1, keepdim=True)
+    return (points - excess.gather(1, kept - 1)).clamp(min=0)

@@ -1,0 +1,167 @@
+"""The store of runs: what is finished is read back, what was interrupted continues.
+
+A run is plain data: the method, the federation, rounds and seed. Its key is a hash of that, of the data set's bytes and of
+the code that computes it, so a stored result can never stand for something else. One folder a run:
+
+    run.json         what was run, with which versions, how long it took; written last, so it marks a finished run
+    records.csv      one row a measured round
+    checkpoint.npz   state and records of an unfinished run, replaced atomically
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+
+import filelock
+import numpy as np
+import pandas as pd
+import torch
+
+from fedlib import algorithms, data
+from fedlib.federation import Federation, federate
+from fedlib.simulation import Progress, simulate
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CODE = ("algorithms", "engine", "selection", "federation.py", "models.py", "partition.py", "simulation.py", "streams.py")
+CHECKPOINT_SECONDS = 5.0  # an unfinished run is saved at most this often
+
+
+def folder() -> Path:
+    """Where runs are kept: FEDLIB_RUNS, else reports/runs in the repository."""
+    return Path(os.environ.get("FEDLIB_RUNS") or REPOSITORY / "reports" / "runs")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run. `label` names it in tidy frames and is no part of its identity."""
+
+    algorithm: str
+    federation: dict  # arguments of `federate` but the seed
+    rounds: int
+    seed: int
+    options: dict = field(default_factory=dict)  # hyper-parameters of the algorithm
+    every: int = 1  # measure each k-th round
+    label: dict = field(default_factory=dict)
+
+    @property
+    def config(self) -> dict:
+        """What determines the result, defaults of the algorithm included."""
+        config = {name: value for name, value in asdict(self).items() if name != "label"}
+        return config | {"options": asdict(algorithms.create(self.algorithm, **self.options))}
+
+    @cached_property
+    def key(self) -> str:
+        content = self.config | {"data": data.load(self.federation["data_set"]).fingerprint, "code": code_digest()}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+
+    @property
+    def folder(self) -> Path:
+        return folder() / self.key
+
+
+@cache
+def code_digest() -> str:
+    """A hash of the modules that a run's numbers depend on."""
+    package = Path(__file__).parent
+    files = [file for name in CODE for file in sorted([package / name, *(package / name).rglob("*.py")]) if file.is_file()]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+@lru_cache(maxsize=2)
+def _federation(arguments: str, seed: int) -> Federation:
+    return federate(**json.loads(arguments), seed=seed)
+
+
+def load(run: Run) -> pd.DataFrame | None:
+    """The records of a finished run, or None."""
+    if not (run.folder / "run.json").exists():
+        return None
+    return pd.read_csv(run.folder / "records.csv", float_precision="round_trip")
+
+
+def compute(run: Run, after_round=lambda progress: None, bar: bool | None = False) -> pd.DataFrame:
+    """The records of a run: read back, continued or computed. Safe when several processes ask for the same run."""
+    if (records := load(run)) is not None:
+        return records
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(run.folder / ".lock"):
+        if (records := load(run)) is not None:
+            return records
+        return _compute(run, after_round, bar)
+
+
+def _compute(run: Run, after_round, bar) -> pd.DataFrame:
+    federation = _federation(json.dumps(run.federation, sort_keys=True), run.seed)
+    algorithm = algorithms.create(run.algorithm, **run.options)
+    checkpoint, saved = run.folder / "checkpoint.npz", time.monotonic()
+    progress = read_checkpoint(checkpoint)
+    began, resumed = time.perf_counter(), progress is not None
+
+    def save(progress: Progress) -> None:
+        nonlocal saved
+        if time.monotonic() - saved >= CHECKPOINT_SECONDS and progress.round < run.rounds:
+            write_checkpoint(checkpoint, progress)
+            saved = time.monotonic()
+        after_round(progress)
+
+    records = simulate(
+        algorithm, federation, run.rounds, every=run.every, progress=progress, after_round=save, bar=bar
+    )
+    _finish(run, records, federation, seconds=time.perf_counter() - began, resumed=resumed)
+    return load(run)
+
+
+def _finish(run: Run, records: pd.DataFrame, federation: Federation, **facts) -> None:
+    versions = {"torch": torch.__version__, "numpy": np.__version__, "code": code_digest()}
+    about = run.config | {"partition": federation.fingerprint, "versions": versions} | facts
+    write_atomically(run.folder / "records.csv", lambda path: records.to_csv(path, index=False))
+    write_atomically(run.folder / "run.json", lambda path: path.write_text(json.dumps(about, indent=1, sort_keys=True)))
+    (run.folder / "checkpoint.npz").unlink(missing_ok=True)
+
+
+def write_checkpoint(path: Path, progress: Progress) -> None:
+    """State, records and round in one file, so that they can never disagree."""
+    arrays = {f"state.{name}": tensor.numpy() for name, tensor in progress.state.items()}
+    records = json.dumps(progress.records)  # Python's floats survive JSON to the last bit
+
+    def write(part: Path) -> None:
+        with open(part, "wb") as file:
+            np.savez(file, round=progress.round, records=np.array(records), **arrays)
+
+    write_atomically(path, write)
+
+
+def read_checkpoint(path: Path) -> Progress | None:
+    """The progress saved at `path`, or None when there is none or it cannot be read (then the run starts afresh)."""
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            state = {
+                name.removeprefix("state."): torch.as_tensor(saved[name]) for name in saved if name.startswith("state.")
+            }
+            return Progress(int(saved["round"]), state, json.loads(str(saved["records"])))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, OSError, EOFError) as problem:
+        path.rename(path.with_suffix(".unreadable"))
+        print(f"checkpoint of run {path.parent.name} set aside, the run starts afresh: {problem}")
+        return None
+
+
+def write_atomically(path: Path, write) -> None:
+    """Call `write(part)` on a file beside `path`, then rename it: readers see the old file or the new one, never half."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(part)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def forget(run: Run) -> None:
+    """Remove a run from the store."""
+    shutil.rmtree(run.folder, ignore_errors=True)
