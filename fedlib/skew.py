@@ -6,7 +6,7 @@ Eq. (2). All logarithms are natural.
 | measure | definition | range | iid |
 |---|---|---|---|
 | entropy | -sum_k p_i(k) ln p_i(k) / ln C, for C classes | 0 ... 1 | 1 when p is even |
-| effective_classes | exp(-sum_k p_i(k) ln p_i(k)): equally frequent classes of that entropy | 1 ... C | C when p is even |
+| effective_classes | exp(-sum_k p_i(k) ln p_i(k)): that many even classes | 1 ... C | C when p is even |
 | emd | sum_k abs(p_i(k) - p(k)): the earth mover's distance as Zhao et al. (2018) use it for labels | 0 ... 2 | 0 |
 | hellinger | sqrt(sum_k (sqrt p_i(k) - sqrt p(k))^2 / 2) | 0 ... 1 | 0 |
 | quantity_gini | sum_ij abs(n_i - n_j) / (2 K sum_i n_i), of the K clients' sizes n_i | 0 ... 1 - 1/K | 0 |
