@@ -1,0 +1,113 @@
+"""Named checks: a sentence of a paper as a function of measured numbers.
+
+A check takes a tidy frame (one row a seed) and returns a `Finding`. Differences are paired by seed: two methods of one seed
+share partition and participants, so the spread of the difference says more than the spread of each. A difference counts
+when its mean is larger than its standard error over seeds; one seed has no error and any difference counts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found: the verdict, the number that decided it, its spread, and the evidence as a frame."""
+
+    verdict: str
+    measured: object
+    evidence: pd.DataFrame
+    spread: float | None = None
+    reported: object = None
+    note: str = ""
+
+
+def verdict(holds: int, of: int) -> str:
+    """reproduced when all comparisons hold, not reproduced when none does, else partly."""
+    if of == 0:
+        return "not tested"
+    return "reproduced" if holds == of else "not reproduced" if holds == 0 else "partly"
+
+
+def paired(frame: pd.DataFrame, value: str, key: str, first, second, level: dict) -> pd.Series:
+    """first - second of one column, seed by seed, at one level of the other axes."""
+    for column, wanted in level.items():
+        frame = frame[frame[column] == wanted]
+    table = frame.pivot_table(index="seed", columns=key, values=value)
+    missing = [name for name in (first, second) if name not in table]
+    return pd.Series(dtype=float) if missing else (table[first] - table[second]).dropna()
+
+
+def standard_error(differences: pd.Series) -> float:
+    return float(differences.std() / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
+
+
+def above(
+    frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str, lower_is_better: bool = False
+) -> Finding:
+    """`first` beats each of `others` at every level of `over`."""
+    rows = []
+    for level in sorted(frame[over].unique()):
+        for other in others:
+            gain = paired(frame, value, key, first, other, {over: level}) * (-1 if lower_is_better else 1)
+            if len(gain):
+                holds = bool(gain.mean() > standard_error(gain))
+                rows.append({over: level, "first": first, "other": other, "gain": gain.mean(), "sd": gain.std(), "holds": holds})
+    evidence = pd.DataFrame(rows, columns=[over, "first", "other", "gain", "sd", "holds"])
+    won = int(evidence["holds"].sum())
+    smallest = evidence.loc[evidence["gain"].idxmin()] if len(evidence) else None
+    note = "" if smallest is None else f"Smallest gain {smallest['gain']:+.4f} over {smallest['other']} at {over} {smallest[over]}."
+    return Finding(verdict(won, len(evidence)), f"{won} of {len(evidence)} comparisons", evidence, note=note)
+
+
+def gap_grows(frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str) -> Finding:
+    """The lead of `first` over the best of `others` grows from each level of `over` to the next lower one."""
+    best = frame[frame[key].isin(others)].groupby([over, "seed"])[value].max()
+    own = frame[frame[key] == first].set_index([over, "seed"])[value]
+    lead = (own - best).dropna().groupby(level=0)
+    evidence = pd.DataFrame({"lead": lead.mean(), "sd": lead.std()}).reset_index()
+    steps = -np.diff(evidence["lead"])  # levels rise, the lead should fall
+    grows = int((steps > 0).sum())
+    note = "Lead from sparse to dense: " + ", ".join(f"{lead:+.4f}" for lead in evidence["lead"]) + "."
+    return Finding(verdict(grows, len(steps)), f"{grows} of {len(steps)} steps", evidence, note=note)
+
+
+def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_better: bool = False) -> Finding:
+    """`which` has the worst mean of all rows at every level of `over`."""
+    means = frame.groupby([over, key])[value].mean().unstack()
+    last = means.idxmax(axis=1) if lower_is_better else means.idxmin(axis=1)
+    evidence = means.reset_index().assign(worst=last.to_numpy())
+    evidence.columns = [str(column) for column in evidence.columns]
+    holds = int((last == which).sum())
+    return Finding(verdict(holds, len(last)), f"{holds} of {len(last)} levels", evidence)
+
+
+def rises(frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better: bool = False) -> Finding:
+    """The mean improves from each level of `key` to the next higher one, at every level of `over`."""
+    means = frame.groupby([over, key])[value].mean().unstack()
+    steps = np.diff(means.to_numpy(), axis=1) * (-1 if lower_is_better else 1)
+    evidence = means.reset_index()
+    evidence.columns = [str(column) for column in evidence.columns]
+    holds, of = int((steps > 0).sum()), steps.size
+    return Finding(verdict(holds, of), f"{holds} of {of} steps", evidence)
+
+
+def statement(frame: pd.DataFrame) -> Finding:
+    """An audit worked out in a notebook: columns quantity, printed, found and holds, one row a quantity."""
+    holds = frame["holds"].astype(bool)
+    decisive = frame[~holds] if not holds.all() else frame
+    shown = "; ".join(f"{row.quantity}: {_short(row.found)}" for row in decisive.head(4).itertuples())
+    printed = "; ".join(f"{row.quantity}: {_short(row.printed)}" for row in decisive.head(4).itertuples())
+    return Finding("holds" if holds.all() else "does not hold", shown, frame, reported=printed)
+
+
+def _short(value) -> str:
+    try:
+        return f"{float(value):.4g}"
+    except ValueError:
+        return str(value)
+
+
+CHECKS: dict[str, Callable[..., Finding]] = {check.__name__: check for check in (above, gap_grows, worst, rises, statement)}

@@ -1,0 +1,314 @@
+"""The ledger: what the papers print, what we measured, and the verdict.
+
+What a paper prints lives in `papers/<paper>.yaml`: its figures and tables with their numbers, its claims as named checks
+(`checks.py`), audits of its own arithmetic. A report folder holds the measured numbers, `data/<id>.csv`, one row a seed. `judge`
+joins the two; nothing else decides a verdict.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from fedlib import checks
+from fedlib.store import write_atomically
+
+FOLDER = Path(__file__).parent / "papers"
+KINDS = ("figure", "table", "schematic", "claim", "audit")
+COMPARED = ("figure", "table")
+
+
+class LedgerError(ValueError):
+    """A paper's YAML file is wrong; the message names the file, the line and what would be right."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Printed numbers: rows x one column axis, for the rows of the data that match `where`."""
+
+    rows: str  # column of the data that names the rows, e.g. method
+    columns: dict  # one axis of the data and its values, e.g. {participation: [5, 10]}
+    printed: dict  # row name -> one printed value a column: a number, "87..89", "<90", ">0.9" or null
+    where: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger as the paper gives it."""
+
+    id: str
+    kind: str
+    statement: str
+    page: str  # the notebook that shows it
+    alt: str = ""  # figures: what one would see
+    value: str = ""  # figures and tables with printed numbers: column of the data that they print
+    unit: str = ""
+    scale: float = 1.0  # printed = scale * measured, e.g. 100 for percentages
+    tolerance: float = 0.0  # in printed units: how far apart still counts as the same
+    better: str = "higher"  # or lower
+    blocks: tuple[Block, ...] = ()
+    check: str = ""  # claims and audits: name of a function in checks.py ...
+    data: str = ""  # ... the id whose data it reads ...
+    options: dict = field(default_factory=dict)  # ... and its arguments
+    note: str = ""
+    ours: bool = False  # a question the paper does not ask
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and everything it prints that we regenerate or judge."""
+
+    name: str
+    title: str
+    authors: str
+    venue: str
+    idea: str
+    entries: tuple[Entry, ...]
+
+    def entry(self, id: str) -> Entry:
+        for entry in self.entries:
+            if entry.id == id:
+                return entry
+        raise KeyError(f"{id!r} is not in the ledger of {self.name}; it has: {', '.join(e.id for e in self.entries)}")
+
+
+def papers() -> list[str]:
+    """The names of all papers with a YAML file."""
+    return sorted(file.stem for file in FOLDER.glob("*.yaml"))
+
+
+def load(paper: str, folder: Path = FOLDER) -> Paper:
+    """Read and validate what a paper prints."""
+    file = folder / f"{paper}.yaml"
+    if not file.exists():
+        raise LedgerError(f"no paper {paper!r}; known: {', '.join(papers())}")
+    try:
+        tree = yaml.load(file.read_text(), Loader=_LineLoader)
+    except yaml.MarkedYAMLError as problem:
+        raise LedgerError(f"{file.name}, line {problem.problem_mark.line + 1}: {problem.problem}") from None
+    return _paper(tree, file.name)
+
+
+class _LineLoader(yaml.SafeLoader):
+    """Mappings remember the line they start on."""
+
+
+def _mapping(loader: _LineLoader, node: yaml.MappingNode) -> dict:
+    loader.flatten_mapping(node)
+    return _Lined(loader.construct_pairs(node, deep=True), node.start_mark.line + 1)
+
+
+class _Lined(dict):
+    def __init__(self, pairs, line: int):
+        super().__init__(pairs)
+        self.line = line
+
+
+_LineLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def _paper(tree, file: str) -> Paper:
+    if not isinstance(tree, _Lined):
+        raise LedgerError(f"{file}, line 1: expected a mapping with the keys {', '.join(Paper.__dataclass_fields__)}")
+    _require_keys(tree, Paper, file)
+    entries = tuple(_entry(entry, file) for entry in tree["entries"])
+    seen: set[str] = set()
+    for entry, raw in zip(entries, tree["entries"], strict=True):
+        _require(entry.id not in seen, raw, file, f"{entry.id} appears twice")
+        seen.add(entry.id)
+    paper = Paper(**(tree | {"entries": entries}))
+    for entry, raw in zip(entries, tree["entries"], strict=True):
+        _require(entry.id.startswith(paper.name + "/"), raw, file, f"id {entry.id!r} must start with '{paper.name}/'")
+        _require(not entry.data or entry.data in seen, raw, file, f"data: {entry.data!r} is no id of this file")
+    return paper
+
+
+def _entry(raw, file: str) -> Entry:
+    if not isinstance(raw, _Lined):
+        raise LedgerError(f"{file}: each entry must be a mapping, not {raw!r}")
+    _require_keys(raw, Entry, file)
+    _require(raw["kind"] in KINDS, raw, file, f"kind {raw['kind']!r} must be one of {', '.join(KINDS)}")
+    blocks = tuple(_block(block, file) for block in raw.get("blocks", ()))
+    entry = Entry(**(raw | {"blocks": blocks}))
+    judged = entry.kind in ("claim", "audit")
+    _require(judged == bool(entry.check), raw, file, "claims and audits, and only they, name a check")
+    known = sorted(checks.CHECKS)
+    _require(not judged or entry.check in known, raw, file, f"unknown check {entry.check!r}; known: {', '.join(known)}")
+    _require(not blocks or entry.value, raw, file, "printed numbers need `value`, the column of the data they print")
+    _require(entry.better in ("higher", "lower"), raw, file, "better must be 'higher' or 'lower'")
+    _require(entry.kind not in COMPARED or entry.alt, raw, file, "figures and tables need `alt`, what one would see")
+    return entry
+
+
+def _block(raw: _Lined, file: str) -> Block:
+    _require_keys(raw, Block, file)
+    _require(len(raw["columns"]) == 1, raw, file, "`columns` names one axis and its values")
+    (width,) = (len(values) for values in raw["columns"].values())
+    for name, cells in raw["printed"].items():
+        _require(len(cells) == width, raw, file, f"row {name!r} has {len(cells)} numbers for {width} columns")
+        for cell in cells:
+            try:
+                printed_range(cell)
+            except ValueError as problem:
+                raise LedgerError(f"{file}, line {raw.line}: row {name!r}: {problem}") from None
+    return Block(**raw)
+
+
+def _require_keys(raw: _Lined, kind: type, file: str) -> None:
+    fields = kind.__dataclass_fields__
+    unknown = sorted(set(raw) - set(fields))
+    _require(not unknown, raw, file, f"unknown key {', '.join(map(repr, unknown))}; known: {', '.join(fields)}")
+    required = [name for name, spec in fields.items() if repr(spec.default) == repr(spec.default_factory)]
+    missing = [name for name in required if name not in raw]
+    _require(not missing, raw, file, f"missing key {', '.join(map(repr, missing))}")
+
+
+def _require(condition: bool, raw: _Lined, file: str, complaint: str) -> None:
+    if not condition:
+        raise LedgerError(f"{file}, line {raw.line}: {complaint}")
+
+
+def printed_range(cell) -> tuple[float, float]:
+    """Low and high of a printed value: 96, "87..89", "<90" or ">0.9"."""
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return float(cell), float(cell)
+    try:
+        text = str(cell)
+        if text.startswith("<"):
+            return float("-inf"), float(text[1:])
+        if text.startswith(">"):
+            return float(text[1:]), float("inf")
+        low, high = text.split("..")
+        return float(low), float(high)
+    except ValueError:
+        raise ValueError(f"{cell!r} is no printed value: write a number, 'low..high', '<high' or '>low'") from None
+
+
+def data_file(report: Path, id: str) -> Path:
+    return Path(report) / "data" / f"{id.replace('/', '-')}.csv"
+
+
+def measured(report: Path, id: str) -> pd.DataFrame | None:
+    """The numbers behind a figure or table in this report, or None."""
+    file = data_file(report, id)
+    return pd.read_csv(file, float_precision="round_trip") if file.exists() else None
+
+
+def judge(entry: Entry, report: Path) -> dict:
+    """One line of the ledger: the entry joined with this report's numbers."""
+    line = {
+        "id": entry.id,
+        "paper": entry.id.split("/")[0],
+        "kind": entry.kind,
+        "statement": entry.statement,
+        "reported": None,
+        "measured": None,
+        "spread": None,
+        "seeds": None,
+        "verdict": "not tested",
+        "note": entry.note,
+        "cells": [],
+        "page": entry.page,
+        "unit": entry.unit,
+        "ours": entry.ours,
+    }
+    frame = measured(report, entry.data or entry.id)
+    if frame is None:
+        return line | {"note": _join(entry.note, "Its numbers are not in this report.")}
+    seeds = int(frame["seed"].nunique()) if "seed" in frame else None
+    if entry.check:
+        return line | {"seeds": seeds} | _checked(entry, frame)
+    if entry.kind == "schematic":
+        return line | {"verdict": "redrawn"}
+    if not entry.blocks:
+        return line | {"verdict": "regenerated", "seeds": seeds}
+    cells = compare(entry, frame)
+    columns = {key: {cell["label"]: cell[key] for cell in cells} for key in ("reported", "measured", "spread")}
+    return line | columns | {"seeds": seeds, "cells": cells, "verdict": overall([cell["verdict"] for cell in cells])}
+
+
+def _checked(entry: Entry, frame: pd.DataFrame) -> dict:
+    finding = checks.CHECKS[entry.check](frame, **entry.options)
+    return {
+        "reported": finding.reported,
+        "measured": finding.measured,
+        "spread": finding.spread,
+        "verdict": finding.verdict,
+        "note": _join(entry.note, finding.note),
+    }
+
+
+def _join(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def compare(entry: Entry, frame: pd.DataFrame) -> list[dict]:
+    """Each printed number beside the mean and the standard deviation of ours over seeds."""
+    return [cell for block in entry.blocks for cell in _compare_block(entry, block, frame)]
+
+
+def _compare_block(entry: Entry, block: Block, frame: pd.DataFrame) -> list[dict]:
+    ((axis, levels),) = block.columns.items()
+    for column, value in block.where.items():
+        frame = frame[frame[column] == value]
+    cells = []
+    for name, printed in block.printed.items():
+        for level, cell in zip(levels, printed, strict=True):
+            if cell is not None:
+                values = frame[(frame[block.rows] == name) & (frame[axis] == level)][entry.value] * entry.scale
+                label = ", ".join(map(str, [*block.where.values(), name, level]))
+                cells.append({"label": label} | _cell(entry, cell, values))
+    return cells
+
+
+def _cell(entry: Entry, cell, values: pd.Series) -> dict:
+    if values.empty:
+        return {"reported": cell, "measured": None, "spread": None, "verdict": "not tested"}
+    mean, spread = float(values.mean()), float(values.std()) if len(values) > 1 else None
+    low, high = printed_range(cell)
+    slack = entry.tolerance + (spread or 0.0)
+    verdict = "matches"
+    if mean > high + slack:
+        verdict = "better than printed" if entry.better == "higher" else "worse than printed"
+    elif mean < low - slack:
+        verdict = "worse than printed" if entry.better == "higher" else "better than printed"
+    return {"reported": cell, "measured": mean, "spread": spread, "verdict": verdict}
+
+
+def overall(verdicts: list[str]) -> str:
+    """The verdict of a whole figure or table from those of its cells."""
+    tested = [verdict for verdict in verdicts if verdict != "not tested"]
+    if not tested:
+        return "not tested"
+    if all(verdict == "matches" for verdict in tested):
+        return "reproduced" if len(tested) == len(verdicts) else "partly"
+    if all(verdict in ("matches", "better than printed") for verdict in tested):
+        return "better than printed"
+    return "partly" if any(verdict == "matches" for verdict in tested) else "not reproduced"
+
+
+def write(report: Path, names: list[str], scale: str) -> list[dict]:
+    """Judge all entries of these papers and write `ledger.json`; the evidence of claims and audits becomes CSV files."""
+    report = Path(report)
+    lines = []
+    for entry in (entry for name in names for entry in load(name).entries):
+        lines.append({"scale": scale} | judge(entry, report))
+        if entry.check:
+            write_evidence(entry, report)
+    text = json.dumps(lines, indent=1, ensure_ascii=False)
+    report.mkdir(parents=True, exist_ok=True)
+    write_atomically(report / "ledger.json", lambda path: path.write_text(text))
+    return lines
+
+
+def write_evidence(entry: Entry, report: Path) -> pd.DataFrame | None:
+    """The numbers a claim or audit was judged by, written beside the others."""
+    frame = measured(report, entry.data or entry.id)
+    if frame is None:
+        return None
+    evidence = checks.CHECKS[entry.check](frame, **entry.options).evidence
+    if entry.data:
+        write_atomically(data_file(report, entry.id), lambda path: evidence.to_csv(path, index=False))
+    return evidence

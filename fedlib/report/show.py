@@ -1,0 +1,120 @@
+"""What a notebook shows: figures with alt text and their numbers, tables, verdicts. All of it also goes into the report folder.
+
+Each figure is followed by its numbers: readers who cannot see it need them, and so does nbval, which skips images.
+"""
+
+import base64
+import io
+import os
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn
+from IPython.display import display
+from matplotlib.figure import Figure
+
+from fedlib import ledger
+from fedlib.store import REPOSITORY, write_atomically
+
+PALETTE = "colorblind"
+DPI = 110
+
+
+def style() -> None:
+    """Plots one can read: colour-blind palette, light grid, no frame."""
+    seaborn.set_theme(context="notebook", style="whitegrid", palette=PALETTE)
+    plt.rcParams.update({"figure.dpi": DPI, "axes.spines.top": False, "axes.spines.right": False})
+
+
+def report_folder() -> Path:
+    """Where the numbers go: FEDLIB_REPORT when a report is being built, else reports/lab."""
+    return Path(os.environ.get("FEDLIB_REPORT") or REPOSITORY / "reports" / "lab")
+
+
+def figure(id: str, fig: Figure, data: pd.DataFrame, text: pd.DataFrame, curves: pd.DataFrame | None = None) -> None:
+    """Show a figure with its alt text, then `text`, its numbers for reading.
+
+    `data` (one row a seed) is what the ledger judges, `curves` what the lines show; both are written as CSV.
+    """
+    entry = _entry(id)
+    image = io.BytesIO()
+    fig.savefig(image, format="png", dpi=DPI, bbox_inches="tight", metadata={"Software": None})
+    plt.close(fig)
+    _write("figures", id, ".png", lambda path: path.write_bytes(image.getvalue()))
+    encoded = base64.b64encode(image.getvalue()).decode()
+    about = {"image/png": {"alt": entry.alt or entry.statement}, "fedlib": {"id": id, "title": entry.statement}}
+    display({"image/png": encoded, "text/plain": f"<{id}>"}, raw=True, metadata=about)
+    if curves is not None:
+        _write("data", f"{id}-curves", ".csv", lambda path: curves.to_csv(path, index=False))
+    _numbers(id, data, text)
+
+
+def table(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
+    """Show a table; `data` as for `figure`."""
+    _numbers(id, data, text)
+
+
+def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
+    _write("data", id, ".csv", lambda path: data.to_csv(path, index=False))
+    show(text, fedlib={"id": id, "title": _entry(id).statement})
+
+
+def show(frame: pd.DataFrame, **metadata) -> None:
+    """Display a frame in full."""
+    with pd.option_context("display.max_rows", None, "display.max_columns", None, "display.width", 160,
+                           "display.max_colwidth", 90):  # fmt: skip
+        display(frame, metadata=metadata)
+
+
+def _write(kind: str, id: str, suffix: str, write) -> None:
+    folder = report_folder() / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"{id.replace('/', '-')}{suffix}", write)
+
+
+def _entry(id: str) -> ledger.Entry:
+    return ledger.load(id.split("/")[0]).entry(id)
+
+
+def mean_sd(
+    frame: pd.DataFrame, value: str, rows: str | list[str], columns: str, scale: float = 100, digits: int = 1
+) -> pd.DataFrame:
+    """A table of "mean ± standard deviation over seeds", rows in order of appearance."""
+    grouped = frame.groupby([*([rows] if isinstance(rows, str) else rows), columns], sort=False)[value]
+    mean, sd = grouped.mean() * scale, (grouped.std() * scale).fillna(0)
+    return pd.Series([f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, sd, strict=True)], mean.index).unstack(sort=False)
+
+
+def verdicts(*ids: str) -> None:
+    """The ledger's lines for these ids, judged on the numbers this notebook has just written."""
+    entries = [_entry(id) for id in ids]
+    lines = [ledger.judge(entry, report_folder()) for entry in entries]
+    for entry in entries:
+        if entry.check:
+            ledger.write_evidence(entry, report_folder())
+    for line in lines:
+        if line["cells"]:
+            show(_cells(line), fedlib={"id": line["id"], "role": "cells"})
+    summary = pd.DataFrame(
+        [
+            {"id": line["id"], "statement": line["statement"], "measured": _brief(line), "verdict": line["verdict"], "note": line["note"]}
+            for line in lines
+        ]
+    )
+    show(summary.set_index("id"), fedlib={"verdicts": list(ids)})
+
+
+def _cells(line: dict) -> pd.DataFrame:
+    frame = pd.DataFrame(line["cells"]).set_index("label")
+    digits = 1 if line["unit"] == "%" else 3
+    for column in ("measured", "spread"):
+        frame[column] = [("" if pd.isna(value) else f"{value:.{digits}f}") for value in frame[column].astype(float)]
+    return frame
+
+
+def _brief(line: dict) -> str:
+    if not line["cells"]:
+        return line["measured"] or ""
+    agree = sum(cell["verdict"] == "matches" for cell in line["cells"])
+    return f"{agree} of {len(line['cells'])} numbers match"
