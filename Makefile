@@ -29,7 +29,7 @@ reports: $(READY)
 # An empty run store and no progress bars: the saved outputs must come out of a real computation, text for text.
 test: $(READY)
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
-	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" TQDM_DISABLE=1; \
+	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
 	$(BIN)/python -m pytest tests notebooks --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
 
 lab: $(READY)

@@ -7,9 +7,12 @@
 Exit codes: 0 fine, 1 a notebook failed, 2 a name or value was wrong, 130 interrupted.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -18,9 +21,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 import fedlib
-from fedlib.report.build import build, selection
-from fedlib.report.execute import Outcome
+from fedlib.report.notebooks import selection
 from fedlib.report.settings import HYDRA_VERSION, UsageError, compose_jobs, register_resolvers
+
+if TYPE_CHECKING:
+    from fedlib.report.execute import Outcome
 
 ROOT = Path(fedlib.__file__).resolve().parents[1]
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -55,6 +60,8 @@ def launch(arguments: list[str], root: Path) -> list[tuple[Path, list[Outcome]]]
     reports: list[tuple[Path, list[Outcome]]] = []
 
     def report(config: DictConfig) -> None:
+        from fedlib.report.build import build  # seconds of imports that --help and a wrong name need not wait for
+
         folder = report_folder(config)
         reports.append((folder, build(root, config, folder)))
 
@@ -79,7 +86,7 @@ def summary(reports: list[tuple[Path, list[Outcome]]]) -> int:
     """What failed and where the pages are, last of all that is printed."""
     failed = [outcome for _, outcomes in reports for outcome in outcomes if outcome.error]
     for outcome in failed:
-        print(f"{outcome.notebook.paper}/{outcome.notebook.name} failed in {outcome.error}", file=sys.stderr)
+        print(f"{outcome.notebook.label} failed in {outcome.error}", file=sys.stderr)
         print(f"    executed notebook: {_short(outcome.executed)}", file=sys.stderr)
     for folder, _ in reports:
         print(f"Report: {_short(folder / 'index.html')}")

@@ -148,7 +148,7 @@ def _block(raw: _Lined, file: str) -> Block:
     (width,) = (len(values) for values in raw["columns"].values())
     for name, cells in raw["printed"].items():
         _require(len(cells) == width, raw, file, f"row {name!r} has {len(cells)} numbers for {width} columns")
-        for cell in cells:
+        for cell in (cell for cell in cells if cell is not None):
             try:
                 printed_range(cell)
             except ValueError as problem:

@@ -5,11 +5,11 @@ working directory is the notebook's folder, as in JupyterLab and nbval, so that 
 """
 
 import argparse
-import ast
 import contextlib
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,26 +21,18 @@ from typing import Any
 
 import nbformat
 import papermill
+import zmq
 from ipykernel.kernelspec import get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
+from traitlets import default
 
+from fedlib.report.notebooks import Notebook
+
+NO_PROGRESS = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}
 PAPERMILL_MARK = "papermill-error-cell-tag"
-
-
-@dataclass(frozen=True)
-class Notebook:
-    """`notebooks/acfmo/01_mnist.ipynb` is notebook `mnist` of paper `acfmo`."""
-
-    paper: str
-    name: str
-    path: Path
-
-    @property
-    def slug(self) -> str:
-        return f"{self.paper}-{self.name}"
 
 
 @dataclass(frozen=True)
@@ -53,26 +45,16 @@ class Outcome:
     error: str | None = None
 
 
-def discover(root: Path) -> list[Notebook]:
-    """All notebooks of papers, in reading order."""
-    paths = sorted((root / "notebooks").glob("*/[0-9][0-9]_*.ipynb"))
-    return [Notebook(path.parent.name, path.stem[3:], path) for path in paths]
-
-
-def parameters(path: Path) -> dict[str, Any]:
-    """Names and literals of the cell tagged `parameters`, with the notebook's own values."""
-    notebook = nbformat.read(path, as_version=4)
-    tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    assignments = [node for cell in tagged for node in ast.parse(cell.source).body if isinstance(node, ast.Assign)]
-    return {node.targets[0].id: ast.literal_eval(node.value) for node in assignments}
-
-
 class OwnKernel(AsyncKernelManager):
     """A kernel of this very interpreter, which leaves Ctrl-C to us."""
 
     @property
     def kernel_spec(self) -> KernelSpec:
         return KernelSpec(**get_kernel_dict())
+
+    @default("transport_encryption")
+    def _transport_encryption_default(self) -> str:
+        return "auto" if zmq.has("curve") else "disabled"
 
     async def _async_pre_start_kernel(self, **options: Any) -> tuple[list[str], dict[str, Any]]:
         # nbclient answers signals by shutting the kernel down and then reports a dead kernel, as if it had crashed
@@ -81,6 +63,18 @@ class OwnKernel(AsyncKernelManager):
         return await super()._async_pre_start_kernel(**options)
 
     pre_start_kernel = _async_pre_start_kernel
+
+
+class Watched:
+    """While a cell runs, the kernel's own progress bars stand where the bar of cells stood; all else stays in the notebook."""
+
+    def write(self, text: str) -> None:
+        latest = text.rstrip().rsplit("\r", 1)[-1]
+        if "%|" in latest:
+            sys.stderr.write(f"\r{latest[: shutil.get_terminal_size().columns - 1]}\x1b[K")
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 @contextlib.contextmanager
@@ -110,7 +104,6 @@ def execute(notebook: Notebook, values: dict[str, Any], folder: Path) -> Outcome
 
 def _papermill(notebook: Notebook, output: Path, values: dict[str, Any] | None) -> str | None:
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    label = f"{notebook.paper}/{notebook.name}"
     try:
         papermill.execute_notebook(
             notebook.path,
@@ -120,7 +113,8 @@ def _papermill(notebook: Notebook, output: Path, values: dict[str, Any] | None) 
             language="python",
             cwd=notebook.path.parent,
             kernel_manager_class=OwnKernel,
-            progress_bar={"desc": label, "leave": False, "file": sys.stderr},
+            progress_bar={"desc": notebook.label, "leave": False, "file": sys.stderr},
+            stderr_file=Watched() if sys.stderr.isatty() else None,
         )
     except papermill.PapermillExecutionError as failure:
         return f"cell {failure.exec_count}: {failure.ename}: {failure.evalue}".strip(": ")
@@ -134,7 +128,7 @@ def save(notebook: Notebook) -> str | None:
     with tempfile.TemporaryDirectory() as fresh:
         output = Path(fresh) / "saved.ipynb"
         folders = {"FEDLIB_RUNS": f"{fresh}/runs", "FEDLIB_REPORT": f"{fresh}/report"}
-        with environment(folders | {"TQDM_DISABLE": "1"}):
+        with environment(folders | NO_PROGRESS):
             error = _papermill(notebook, output, None)
         cleaned = clean(nbformat.read(output, as_version=4))
     if error is None:

@@ -18,11 +18,13 @@ from nbconvert.filters import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 from traitlets import default
+from traitlets.config import Config
 
 from fedlib.report.execute import PAPERMILL_MARK, write_atomically
 from fedlib.report.maths import mathml
 
 TEMPLATES = Path(__file__).parent / "templates"
+RICHEST_FIRST = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"]
 PROGRESS = "application/vnd.jupyter.widget-view+json"
 
 
@@ -83,13 +85,25 @@ class PageExporter(TemplateExporter):
     def _extra_template_basedirs_default(self) -> list[str]:
         return [str(TEMPLATES)]
 
+    @property
+    def default_config(self) -> Config:
+        return Config({"NbConvertBase": {"display_data_priority": RICHEST_FIRST}})
+
     def page(self, notebook: NotebookNode, **resources: Any) -> str:
         contents = Contents()
         render = MarkdownWithMath(renderer=Renderer(contents)).render
         self.register_filter("markdown2html", render)
         self.register_filter("highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self))
         self.register_filter("table2html", tidy_table)
-        return self.from_notebook_node(notebook, resources={"contents": contents.entries, **resources})[0]
+        inlined = {"style": inline("base.css", "page/page.css"), "script": inline("page/page.js")}
+        # resources are copied on the way, so what fills while cells render is global to the template
+        self.environment.globals.update(contents=contents.entries, anchored=[])
+        return self.from_notebook_node(notebook, resources=resources | inlined)[0]
+
+
+def inline(*names: str) -> str:
+    """Style or script files, to stand inside the page itself."""
+    return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
 def tidy_table(markup: str) -> str:
@@ -104,8 +118,16 @@ def presentable(notebook: NotebookNode, root: Path) -> NotebookNode:
     notebook.cells = [cell for cell in notebook.cells if PAPERMILL_MARK not in cell.metadata.get("tags", [])]
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [scrubbed(output, root) for output in cell.outputs if _shows(output)]
+            cell.outputs = [_displayed(scrubbed(output, root)) for output in cell.outputs if _shows(output)]
     return notebook
+
+
+def _displayed(output: NotebookNode) -> NotebookNode:
+    """The value of a cell's last line looks like anything else that is displayed."""
+    if output.output_type == "execute_result":
+        output.output_type = "display_data"
+        del output["execution_count"]
+    return output
 
 
 def _shows(output: NotebookNode) -> bool:

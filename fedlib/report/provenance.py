@@ -41,7 +41,8 @@ def record(root: Path, parameters: dict[str, Any], scale: str, seconds: float) -
     return {
         "commit": commit(root),
         "versions": versions(),
-        "parameters": parameters,
+        "parameters": [[name, value] for name, value in parameters.items()],  # a list keeps the order of the config
+        "seed": parameters.get("seed"),
         "scale": scale,
         "seconds": round(seconds, 1),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
