@@ -1,6 +1,7 @@
 """The devices of one cell: channel, data, processor (FCBAFL, Section 4, first paragraph)."""
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -67,12 +68,12 @@ class Devices:
     def shape(self) -> tuple[int, ...]:
         return self.gain.shape
 
-    @property
+    @cached_property
     def snr(self) -> np.ndarray:
         """p_n h_n / (B N_0): signal to noise if the device had the whole band."""
         return self.power_w * self.gain / (self.bandwidth_hz * self.noise_w_per_hz)
 
-    @property
+    @cached_property
     def cycles(self) -> np.ndarray:
         """Q_l c_n d_n: processor cycles of one round."""
         return self.local_iterations * self.cycles_per_bit * self.data_bits
