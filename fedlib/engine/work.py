@@ -3,6 +3,7 @@
 Both the readable loop and the stacked engine take their minibatches from here, so they see the same samples in the same order.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,15 +30,15 @@ class Work:
             raise ValueError(f"batch={self.batch} must be at least 1")
 
 
-def batches(size: int, work: Work, stream: np.random.Generator) -> list[np.ndarray]:
+def batches(size: int, work: Work, stream: np.random.Generator) -> Sequence[np.ndarray]:
     """Positions 0..size-1 of each minibatch of one client, in order; the last batch of an epoch may be short."""
     if work.steps is not None:
-        return list(stream.integers(0, size, (work.steps, work.batch)))
+        return stream.integers(0, size, (work.steps, work.batch))
     epochs = [stream.permutation(size) for _ in range(work.epochs)]
     return [order[first : first + work.batch] for order in epochs for first in range(0, size, work.batch)]
 
 
-def client_batches(federation, client: int, work: Work, round: int) -> list[np.ndarray]:
+def client_batches(federation, client: int, work: Work, round: int) -> Sequence[np.ndarray]:
     """One client's minibatches of one round, as positions among its own samples."""
     stream = generator(federation.seed, "batches", round, int(client))
     return batches(len(federation.rows[client]), work, stream)
@@ -61,27 +62,36 @@ class Plan:
 def plan(federation, clients: np.ndarray, work: Work, round: int) -> Plan:
     """Draw the minibatches of all clients of a round and stack them."""
     drawn = [client_batches(federation, client, work, round) for client in clients]
-    counts = np.array([len(steps) for steps in drawn])
+    counts = np.array([len(batches) for batches in drawn])
     order = np.argsort(-counts, kind="stable")
-    rows, share = _padded(federation, clients[order], [drawn[position] for position in order], counts.max(), work)
-    active = [int((counts > step).sum()) for step in range(counts.max())]
+    rows, share = _padded([drawn[position] for position in order], int(counts.max()))
+    _to_rows(federation, clients[order], rows)
+    active = (counts[None, :] > np.arange(counts.max())[:, None]).sum(1).tolist()
     per_epoch = counts[order] // (work.epochs or 1)
     epoch = np.arange(counts.max())[:, None] // per_epoch[None, :]
-    return Plan(rows, share, active, torch.as_tensor(epoch), order)
+    return Plan(torch.as_tensor(rows), torch.as_tensor(share), active, torch.as_tensor(epoch), order)
 
 
-def _padded(federation, clients, drawn, steps: int, work: Work) -> tuple[torch.Tensor, torch.Tensor]:
-    width = max(len(batch) for batches in drawn for batch in batches)
-    rows = np.zeros((steps, len(clients), width), dtype=np.int64)
-    share = np.zeros((steps, len(clients), width), dtype=np.float32)
-    for position, (client, batches) in enumerate(zip(clients, drawn, strict=True)):
-        own = federation.rows[client].numpy()
-        full = [batch for batch in batches if len(batch) == width]
-        if len(full) == len(batches):
-            rows[: len(batches), position] = own[np.stack(batches)]
-            share[: len(batches), position] = 1 / width
+def _padded(drawn: list[Sequence[np.ndarray]], steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and shares as (steps, clients, batch) blocks; whole epochs are copied at once, short batches one by one."""
+    width = max(len(batches[0]) for batches in drawn)
+    positions = np.zeros((steps, len(drawn), width), dtype=np.int64)
+    share = np.zeros((steps, len(drawn), width), dtype=np.float32)
+    for client, batches in enumerate(drawn):
+        if isinstance(batches, np.ndarray) or len(batches[-1]) == width == len(batches[0]):
+            positions[: len(batches), client] = batches
+            share[: len(batches), client] = 1 / width
             continue
         for step, batch in enumerate(batches):
-            rows[step, position, : len(batch)] = own[batch]
-            share[step, position, : len(batch)] = 1 / len(batch)
-    return torch.as_tensor(rows), torch.as_tensor(share)
+            positions[step, client, : len(batch)] = batch
+            share[step, client, : len(batch)] = 1 / len(batch)
+    return positions, share
+
+
+def _to_rows(federation, clients: np.ndarray, positions: np.ndarray) -> None:
+    """Turn positions among a client's samples into rows of x, in place."""
+    if federation.contiguous:
+        positions += np.asarray(federation.offsets)[clients][None, :, None]
+        return
+    for place, client in enumerate(clients):
+        positions[:, place] = federation.rows[client].numpy()[positions[:, place]]
