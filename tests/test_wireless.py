@@ -312,6 +312,22 @@ def test_more_time_never_costs_more_energy():
         assert (energy[1:] <= energy[:-1] * (1 + 1e-12))[feasible[:-1]].all()
 
 
+def test_between_two_plans_lies_a_plan_that_is_in_time_and_costs_no_more_than_their_mean():
+    """P_0 is convex in shares and frequencies together, although the paper says otherwise."""
+    rng = np.random.default_rng(19)
+    devices = draw(19, draws=(1000,))
+    needs = wireless.feasibility(devices, 30.0).share_min
+    shares = [wireless.random_share(devices, rng, needs) for _ in range(2)]
+    slowest = [wireless.optimal_frequency(devices, b, 30.0) for b in shares]
+    frequencies = [wireless.random_frequency(devices, rng, hz) for hz in slowest]
+    ends = [wireless.energy_j(devices, b, f) for b, f in zip(shares, frequencies, strict=True)]
+    share, frequency_hz = sum(shares) / 2, sum(frequencies) / 2
+    feasible = ~np.isnan(ends[0])
+    assert feasible.sum() > 950
+    assert (wireless.delay_s(devices, share, frequency_hz)[feasible] <= 30.0 * (1 + 1e-12)).all()
+    assert (wireless.energy_j(devices, share, frequency_hz) <= (ends[0] + ends[1]) / 2 * (1 + 1e-12))[feasible].all()
+
+
 def test_sharing_by_snr_never_sends_with_less_energy_than_sharing_equally():
     """The next bit of share saves a weak channel more than a strong one, so SA moves share the wrong way.
 

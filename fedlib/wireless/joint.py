@@ -4,10 +4,10 @@ The paper splits P_0 into P_1 (shares at fixed frequencies) and P_2 (frequencies
 the other: `alternation`. A share then counts for the energy of sending alone, although it also lets a device compute
 slowly.
 
-`joint_optimum` puts the best frequency, equation (31), into the energy; what remains is a problem in the shares.
-Sending time t(b) is convex and falling. The energy of computing W = Q_l c d cycles, the larger of
-sigma W^3 / (Q_T - t)^2 and the constant at f^min, is convex and rising in t. So their sum is convex and separable in b,
-and the price search of `bandwidth` solves P_0 exactly, although the paper calls it non-convex.
+The paper calls P_0 non-convex, but at fixed power it is convex as it stands: sending time t(b) is convex in the share,
+computing time W / f (W = Q_l c d cycles) and the energy W sigma f^2 in the frequency, and (23e) bounds a sum of these.
+`joint_optimum` puts the best frequency, equation (31), into the energy. What remains, p t + sigma W^3 / (Q_T - t)^2 or
+with the constant of f^min once that suffices, is convex and separable in b: the price search of `bandwidth` is exact.
 """
 
 import numpy as np
