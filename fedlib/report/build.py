@@ -1,6 +1,5 @@
 """One batch: execute the chosen notebooks, write their pages, the ledger and the index into one report folder."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import nbformat
 from omegaconf import DictConfig, OmegaConf
 
-from fedlib import ledger
+from fedlib import ledger, study
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute, write_atomically
 from fedlib.report.notebooks import Notebook, selection
@@ -19,16 +18,12 @@ def kernel_environment(config: DictConfig, folder: Path) -> dict[str, str]:
     variables = {
         "FEDLIB_REPORT": str(folder),
         "FEDLIB_ENGINE": config.engine.name,
-        "FEDLIB_WORKERS": str(config.engine.workers or _cores()),
+        "FEDLIB_WORKERS": str(config.engine.workers or study.cores()),
         "FEDLIB_DATA": config.data.folder and str(Path(config.data.folder).resolve()),
         "FEDLIB_CACHE": config.data.cache and str(Path(config.data.cache).resolve()),
         "FEDLIB_OFFLINE": "1" if config.data.offline else None,
     }
     return {name: value for name, value in variables.items() if value}
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def build(root: Path, config: DictConfig, folder: Path) -> list[Outcome]:

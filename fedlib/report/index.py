@@ -1,13 +1,177 @@
-"""`index.html`: what every paper printed, what came out here, and the verdict, with links into the pages."""
+"""`index.html`: what every paper printed, what came out here, and the verdict, with links into the pages.
 
+Made from what lies in the report folder: `ledger.json`, the executed notebooks (which page shows what), `figures/` (thumbnails).
+It is a single file: thumbnails are embedded, the picture is inline SVG, filters are a few lines of script.
+"""
+
+import base64
+import io
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import jinja2
+import nbformat
+from markupsafe import Markup
+from PIL import Image
+
+from fedlib import ledger
+from fedlib.report import scatter, verdicts
 from fedlib.report.execute import write_atomically
+from fedlib.report.html import TEMPLATES, inline, title
+
+DRAWN = ("figure", "table", "schematic")
+THUMBNAIL = (360, 240)
+
+
+@dataclass(frozen=True)
+class Page:
+    """One notebook's page and the ids it shows, each with the alt text of its picture."""
+
+    file: str
+    title: str
+    about: dict[str, Any]
+    shows: dict[str, str]
 
 
 def write(folder: Path) -> Path:
-    pages = sorted(path.name for path in folder.glob("*.html") if path.name != "index.html")
-    links = "\n".join(f'<li><a href="{name}">{name}</a></li>' for name in pages)
+    """Build the index of a report folder."""
+    entries = _entries(folder)
+    pages = sorted(map(_page, (folder / "executed").glob("*.ipynb")), key=lambda page: page.about["source"])
+    names = list(dict.fromkeys([entry["paper"] for entry in entries] + [page.about["paper"] for page in pages]))
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
+    markup = environment.get_template("overview.html.j2").render(
+        papers=[_card(folder, number, name, entries, pages) for number, name in enumerate(names)],
+        entries=[_row(folder, entry, pages) for entry in entries],
+        totals=_totals(entries, pages),
+        scatter=Markup(scatter.svg(entries)),
+        about=pages[-1].about if pages else {},
+        looks=verdicts.LOOKS,
+        badge=lambda verdict: Markup(verdicts.badge(verdict)),
+        style=Markup(inline("base.css", "overview.css")),
+        script=Markup(inline("overview.js")),
+    )
     path = folder / "index.html"
-    write_atomically(path, f"<!DOCTYPE html><title>Reports</title><ul>{links}</ul>")
+    write_atomically(path, markup)
     return path
+
+
+def _entries(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "ledger.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+
+
+def _page(executed: Path) -> Page:
+    notebook = nbformat.read(executed, as_version=4)
+    shows: dict[str, str] = {}
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        mark = output.get("metadata", {}).get("fedlib", {})
+        alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
+        for id in [*([mark["id"]] if "id" in mark else []), *mark.get("verdicts", [])]:
+            shows.setdefault(id, alt)
+    return Page(f"{executed.stem}.html", title(notebook), notebook.metadata.get("fedlib", {}), shows)
+
+
+def _link(id: str, pages: list[Page]) -> str | None:
+    return next((f"{page.file}#{id.replace('/', '-')}" for page in pages if id in page.shows), None)
+
+
+def label(id: str) -> str:
+    """acfmo/fig1 -> Fig. 1, fedgs/table2 -> Table 2, acfmo/theory -> theory."""
+    name = id.split("/", 1)[-1]
+    numbered = re.fullmatch(r"(fig|table)-?(\d+\w*)", name)
+    return f"{ {'fig': 'Fig.', 'table': 'Table'}[numbered[1]] } {numbered[2]}" if numbered else name.replace("-", " ")
+
+
+def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
+    own = [entry for entry in entries if entry["paper"] == name]
+    drawn = [entry for entry in own if entry["kind"] in DRAWN]
+    facts = ledger.load(name) if name in ledger.papers() else None
+    return {
+        "name": name,
+        "facts": facts,
+        "marker": Markup(_marker(number)),
+        "pages": [page for page in pages if page.about.get("paper") == name],
+        "drawn": len(drawn),
+        "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
+        "compared": _counts(entry["verdict"] for entry in drawn if entry["cells"]),
+        "claims": _counts(entry["verdict"] for entry in own if entry["kind"] == "claim"),
+        "audits": _counts(entry["verdict"] for entry in own if entry["kind"] == "audit"),
+        "thumbnails": [_thumbnail(folder, entry, pages) for entry in drawn if _link(entry["id"], pages)],
+    }
+
+
+def _marker(series: int) -> str:
+    drawn = scatter.shape(series, 8, 8, 5)
+    return f'<svg class="marker series-{series}" viewBox="0 0 16 16" aria-hidden="true">{drawn}</svg>'
+
+
+def _counts(found: Any) -> list[tuple[str, int]]:
+    """How often each verdict occurs, best first."""
+    counter = Counter(found)
+    return [(verdict, counter[verdict]) for verdict in verdicts.LOOKS if counter[verdict]]
+
+
+def _thumbnail(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
+    picture = folder / "figures" / f"{entry['id'].replace('/', '-')}.png"
+    return {
+        "href": _link(entry["id"], pages),
+        "label": label(entry["id"]),
+        "statement": entry["statement"],
+        "verdict": entry["verdict"],
+        "picture": _small(picture) if picture.exists() else None,
+    }
+
+
+def _small(picture: Path) -> str:
+    """A picture a few kilobytes large, embedded in the page."""
+    with Image.open(picture) as image:
+        flat = Image.new("RGB", image.size, "white")
+        flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)
+    flat.thumbnail(THUMBNAIL)
+    small = io.BytesIO()
+    flat.save(small, "WEBP", quality=70)
+    return "data:image/webp;base64," + base64.b64encode(small.getvalue()).decode()
+
+
+def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
+    slug = entry["id"].replace("/", "-")
+    cells = [cell | {key: number(cell[key]) for key in ("reported", "measured", "spread")} for cell in entry["cells"]]
+    matching = _counts(cell["verdict"] for cell in entry["cells"])
+    return entry | {
+        "slug": slug,
+        "label": label(entry["id"]),
+        "href": _link(entry["id"], pages),
+        "csv": f"data/{slug}.csv" if (folder / "data" / f"{slug}.csv").exists() else None,
+        "cells": cells,
+        "matching": matching,
+        "reported": "" if cells else number(entry["reported"]),
+        "measured": "" if cells else number(entry["measured"]),
+        "spread": "" if cells or entry["spread"] is None else number(entry["spread"]),
+        "search": " ".join(map(str, (entry["id"], entry["statement"], entry["note"], entry["verdict"], entry["kind"]))).lower(),
+    }
+
+
+def number(value: Any) -> str:
+    """Four digits are enough to judge by; what is no number stays as it is."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "–".join(map(number, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _totals(entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
+    drawn = [entry for entry in entries if entry["kind"] in DRAWN]
+    return {
+        "drawn": len(drawn),
+        "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
+        "claims": _counts(entry["verdict"] for entry in entries if entry["kind"] == "claim"),
+        "audits": _counts(entry["verdict"] for entry in entries if entry["kind"] == "audit"),
+        "kinds": sorted({entry["kind"] for entry in entries}),
+        "verdicts": [verdict for verdict, _ in _counts(entry["verdict"] for entry in entries)],
+        "failed": [page for page in pages if page.about.get("error")],
+    }
