@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Mapping
 
-from fedlib.data import cache, dropin, folders, hog
+from fedlib.data import cache, dropin, folders, handwriting, hog
 from fedlib.data.dataset import Arrays, Dataset, fingerprint, from_arrays, sha256
 from fedlib.data.errors import DataNotFound
 from fedlib.data.known import FEATURES, KNOWN
@@ -44,12 +44,15 @@ def load_drop_in(name: str) -> Dataset:
 def load_known(name: str) -> Dataset:
     """From the cache, which is filled from the sources if need be."""
     known = KNOWN[name]
-    try:
-        stored = cache.obtain(name, None if known.one_of_many else known.hashes, lambda work: fetch(name, work))
-    except DataNotFound as error:
-        raise DataNotFound(not_found(name, error.args[0])) from None
+    expected = None if known.one_of_many else known.hashes
+    stored = cache.obtain(cache_key(name), expected, lambda workspace: fetch(name, workspace))
     warn_of_other_version(name, stored.hashes)
     return from_arrays(name, stored.arrays, known.classes, fingerprint(stored.arrays, stored.hashes))
+
+
+def cache_key(name: str) -> str:
+    """The name of a cache entry; what is generated here gets a new entry when the generator changes."""
+    return f"handwriting-{handwriting.edition()}" if name == "handwriting" else name
 
 
 def load_features(name: str) -> Dataset:
@@ -75,23 +78,6 @@ def warn_of_other_version(name: str, hashes: Mapping[str, str]) -> None:
         warnings.warn(f"{name} is another version than the one behind the saved results: {difference}", stacklevel=4)
 
 
-def not_found(name: str, reasons: list[str]) -> str:
-    """The whole story of a search without success."""
-    tried = [
-        f"drop-in file {dropin.path(name)}: not there",
-        f"cache {folders.cache_folder() / name}: not there",
-        *reasons,
-    ]
-    advice = [KNOWN[name].advice, *(source.advice for source in SOURCES.get(name, ()))]
-    if folders.offline() and name in SOURCES:
-        advice.insert(0, "unset FEDLIB_OFFLINE")
-    advice.append(f"or put the data at {dropin.path(name)}: {dropin.FORMAT}")
-    return "\n".join(
-        [f"{name} was not found. Tried:", *(f"  - {line}" for line in tried)]
-        + ["What you can do:", *(f"  - {line}" for line in advice if line)]
-    )
-
-
 def available() -> dict[str, str]:
     """For each known name and each drop-in file where `load` would take it from; nothing is fetched."""
     own = {file.stem for file in folders.drop_in_folder().glob("*.npz")} - set(KNOWN) - set(FEATURES)
@@ -104,7 +90,7 @@ def place(name: str) -> str:
         return "drop-in file"
     if name in FEATURES:
         return f"computed from {FEATURES[name]} ({place(FEATURES[name])})"
-    if cache.has(name):
+    if cache.has(cache_key(name)):
         return "cache"
     sources = [source for source in SOURCES.get(name, ()) if not (source.network and folders.offline())]
     if not sources:

@@ -51,7 +51,7 @@ def read(file: Path) -> Arrays:
         with np.load(file, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
     except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidDropIn(f"{file} cannot be read ({error}); it should be {FORMAT}") from error
+        raise InvalidDropIn(f"{file} cannot be read ({error}). Replace or delete it; it should be {FORMAT}") from error
     missing, odd = set(SAMPLES) - set(arrays), set(arrays) - {*SAMPLES, *WRITERS, "classes"}
     if missing or odd or len(set(WRITERS) & set(arrays)) == 1:
         raise InvalidDropIn(f"{file} holds arrays {sorted(arrays)}; it should be {FORMAT}")

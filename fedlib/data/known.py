@@ -15,9 +15,9 @@ CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 class Known:
     """What is known of a data set before it is loaded.
 
-    `one_of_many` marks a data set of which other versions are as legitimate (LEAF samples FEMNIST at random): bytes that
-    differ bring a warning and another fingerprint, where otherwise they are an error. `unordered` data are sorted. `advice`
-    tells how to get data that nothing can fetch.
+    `one_of_many` marks a data set of which other versions are as legitimate (LEAF samples FEMNIST at random, another
+    FreeType draws other glyphs): bytes that differ bring a warning and another fingerprint, where otherwise they are an
+    error. `unordered` data are sorted before use. `advice` tells how to get data that nothing can fetch.
     """
 
     classes: tuple[str, ...]
@@ -101,11 +101,26 @@ FEMNIST = Known(
     ),
 )
 
+HANDWRITING = Known(
+    classes=CHARACTERS,
+    shape=(28, 28),
+    hashes={
+        "x_train": "bc7cf9da785a8e052e4b9c6b1c0d9fc73d7fd9f1243d920edbc096c833fff8f5",
+        "y_train": "d70435bb9e970616607d0f894c3a0ef78cc4f08cf73f6d35905d4588b1ef70a9",
+        "x_test": "2c0e23ff7f3718672121d39cf2fe72fa646e3ff667c94fa3234e3d300e8b0f62",
+        "y_test": "e13b907cd3c0c6c8905cc9a6f8b3d5a13269aa365d800731f69c80729c36bcc4",
+        "writer_train": "22cafcae5dd36b43e123c7b8fccc1ca21edafc09030306e774b924cf9502e9ea",
+        "writer_test": "00a48ce34a0ac06a545cae7914b68d92b7864d4579a95e83fc80d2b1fb55d345",
+    },
+    one_of_many=True,
+)
+
 KNOWN: dict[str, Known] = {
     "mnist": MNIST,
     "fashion_mnist": FASHION_MNIST,
     "cifar10": CIFAR10,
     "cifar100": CIFAR100,
     "femnist": FEMNIST,
+    "handwriting": HANDWRITING,
 }
 FEATURES: dict[str, str] = {"mnist_hog": "mnist", "cifar10_hog": "cifar10"}  # name -> source of its images

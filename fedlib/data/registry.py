@@ -30,16 +30,32 @@ Members = dict[str, bytes]
 
 def run(command: list[str], cwd: Path | None = None) -> bytes:
     """Standard output of a client; `FetchFailed` with the last lines of its complaint where it fails."""
-    if shutil.which(command[0]) is None:
+    program = shutil.which(command[0])
+    if program is None:
         raise FetchFailed(f"{command[0]} is not installed")
-    try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired as error:
-        raise FetchFailed(f"`{' '.join(command)}` did not finish within {PATIENCE} s") from error
-    if done.returncode:
-        complaint = " / ".join(done.stderr.decode(errors="replace").strip().splitlines()[-3:])
-        raise FetchFailed(f"`{' '.join(command)}` failed: {complaint}")
-    return done.stdout
+    title = " ".join(command)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([program, *command[1:]], cwd=cwd, **pipes) as process:
+        try:
+            output, complaint = wait(process, title)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        last_lines = " / ".join(complaint.decode(errors="replace").strip().splitlines()[-3:])
+        raise FetchFailed(f"`{title}` failed: {last_lines}")
+    return output
+
+
+def wait(process: subprocess.Popen, title: str) -> tuple[bytes, bytes]:
+    """What a process writes to its standard output and error; a clock shows that it is at work."""
+    with tqdm(desc=title, bar_format="{desc}: {elapsed}", disable=None) as clock:
+        for _ in range(2 * PATIENCE):
+            try:
+                return process.communicate(timeout=0.5)
+            except subprocess.TimeoutExpired:
+                clock.refresh()
+    raise FetchFailed(f"`{title}` did not finish within {PATIENCE} s")
 
 
 def archive(workspace: Path, client: str, suffix: str, download: Callable[[Path], None]) -> Path:

