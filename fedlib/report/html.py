@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 from fedlib.report.execute import PAPERMILL_MARK, write_atomically
 from fedlib.report.maths import mathml
+from fedlib.report.verdicts import badge, entries
 
 TEMPLATES = Path(__file__).parent / "templates"
 RICHEST_FIRST = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"]
@@ -95,6 +96,7 @@ class PageExporter(TemplateExporter):
         self.register_filter("markdown2html", render)
         self.register_filter("highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self))
         self.register_filter("table2html", tidy_table)
+        self.register_filter("badge", badge)
         inlined = {"style": inline("base.css", "page/page.css"), "script": inline("page/page.js")}
         # resources are copied on the way, so what fills while cells render is global to the template
         self.environment.globals.update(contents=contents.entries, anchored=[])
@@ -106,10 +108,16 @@ def inline(*names: str) -> str:
     return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
-def tidy_table(markup: str) -> str:
-    """Data frames come with their own style and borders; the page has its own."""
+def tidy_table(markup: str, judged: list[str], exhibits: set[str], csv: set[str]) -> str:
+    """A data frame in the page's own style; a row that names a judged id links its data and can be linked to."""
     markup = re.sub(r"<style.*?</style>", "", markup, flags=re.DOTALL)
-    markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', '<table class="dataframe">', markup)
+    kind = "dataframe verdicts" if judged else "dataframe"
+    markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', f'<table class="{kind}">', markup)
+    for id in judged:
+        slug = id.replace("/", "-")
+        anchor = "" if id in exhibits else f' id="{slug}"'
+        text = f'<a href="data/{slug}.csv">{id}</a>' if slug in csv else id
+        markup = re.sub(rf"<tr>(\s*)<th>{re.escape(id)}</th>", rf'<tr{anchor}>\1<th scope="row">{text}</th>', markup)
     return scrolling(markup) if "<table" in markup else markup
 
 
@@ -153,6 +161,13 @@ def _folders(root: Path) -> list[tuple[str, str]]:
     return [(folder + "/", name + "/") for folder, name in long_first if len(folder) > 4]
 
 
+def exhibits(notebook: NotebookNode) -> set[str]:
+    """Ids of the figures and tables that the notebook shows."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    marks = [output.get("metadata", {}).get("fedlib", {}) for output in outputs]
+    return {mark["id"] for mark in marks if "id" in mark and mark.get("role") != "cells"}
+
+
 def title(notebook: NotebookNode) -> str:
     """The first top-level heading."""
     sources = (cell.source for cell in notebook.cells if cell.cell_type == "markdown")
@@ -163,8 +178,14 @@ def title(notebook: NotebookNode) -> str:
 def write(executed: Path, folder: Path, root: Path) -> Path:
     """`folder/<paper>-<notebook>.html` from the executed notebook and the data files beside it."""
     notebook = presentable(nbformat.read(executed, as_version=4), root)
-    csv = {path.stem for path in (folder / "data").glob("*.csv")}
-    markup = PageExporter().page(notebook, title=title(notebook), about=notebook.metadata.get("fedlib", {}), csv=csv)
+    markup = PageExporter().page(
+        notebook,
+        title=title(notebook),
+        about=notebook.metadata.get("fedlib", {}),
+        csv={path.stem for path in (folder / "data").glob("*.csv")},
+        exhibits=exhibits(notebook),
+        verdicts={entry["id"]: entry["verdict"] for entry in entries(folder)},
+    )
     path = folder / f"{executed.stem}.html"
     write_atomically(path, markup)
     return path

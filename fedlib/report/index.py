@@ -6,7 +6,6 @@ It is a single file: thumbnails are embedded, the picture is inline SVG, filters
 
 import base64
 import io
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ class Page:
 
 def write(folder: Path) -> Path:
     """Build the index of a report folder."""
-    entries = _entries(folder)
+    entries = verdicts.entries(folder)
     pages = sorted(map(_page, (folder / "executed").glob("*.ipynb")), key=lambda page: page.about["source"])
     names = list(dict.fromkeys([entry["paper"] for entry in entries] + [page.about["paper"] for page in pages]))
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
@@ -57,11 +56,6 @@ def write(folder: Path) -> Path:
     path = folder / "index.html"
     write_atomically(path, markup)
     return path
-
-
-def _entries(folder: Path) -> list[dict[str, Any]]:
-    file = folder / "ledger.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
 
 
 def _page(executed: Path) -> Page:

@@ -1,6 +1,9 @@
 """How a verdict looks: a sign and a word, never colour alone."""
 
+import json
 from html import escape
+from pathlib import Path
+from typing import Any
 
 # verdict: (colour name in base.css, sign, meaning for readers of the index)
 LOOKS = {
@@ -24,3 +27,9 @@ def badge(verdict: str) -> str:
     return (
         f'<span class="badge {colour}" title="{escape(meaning)}"><span aria-hidden="true">{sign}</span> {escape(verdict)}</span>'
     )
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a report folder's ledger, none before it is written."""
+    file = folder / "ledger.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
