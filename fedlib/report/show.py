@@ -38,16 +38,28 @@ def figure(id: str, fig: Figure, data: pd.DataFrame, text: pd.DataFrame, curves:
     `data` (one row a seed) is what the ledger judges, `curves` what the lines show; both are written as CSV.
     """
     entry = _entry(id)
-    image = io.BytesIO()
-    fig.savefig(image, format="png", dpi=DPI, bbox_inches="tight", metadata={"Software": None})
-    plt.close(fig)
-    _write("figures", id, ".png", lambda path: path.write_bytes(image.getvalue()))
-    encoded = base64.b64encode(image.getvalue()).decode()
-    about = {"image/png": {"alt": entry.alt or entry.statement}, "fedlib": {"id": id, "title": entry.statement}}
-    display({"image/png": encoded, "text/plain": f"<{id}>"}, raw=True, metadata=about)
+    image = _display(fig, entry.alt or entry.statement, f"<{id}>", id=id, title=entry.statement)
+    _write("figures", id, ".png", lambda path: path.write_bytes(image))
     if curves is not None:
         _write("data", f"{id}-curves", ".csv", lambda path: curves.to_csv(path, index=False))
     _numbers(id, data, text)
+
+
+def picture(fig: Figure, alt: str, text: pd.DataFrame | None = None) -> None:
+    """Show an illustration that is no figure of a paper, with its alt text and, where it has any, its numbers."""
+    _display(fig, alt, "<picture>")
+    if text is not None:
+        show(text)
+
+
+def _display(fig: Figure, alt: str, plain: str, **about) -> bytes:
+    """Send a figure to the page as PNG and close it; the bytes of the PNG."""
+    image = io.BytesIO()
+    fig.savefig(image, format="png", dpi=DPI, bbox_inches="tight", metadata={"Software": None})
+    plt.close(fig)
+    encoded = base64.b64encode(image.getvalue()).decode()
+    display({"image/png": encoded, "text/plain": plain}, raw=True, metadata={"image/png": {"alt": alt}, "fedlib": about})
+    return image.getvalue()
 
 
 def table(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
