@@ -9,6 +9,7 @@ Exit codes: 0 fine, 1 a notebook failed, 2 a name or value was wrong, 130 interr
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from pathlib import Path
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         print(f"fedlib: {error}\nfedlib: python -m fedlib --help shows all choices and settings.", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # else it reports the cell that was cut short
         print("\nInterrupted. Finished runs are kept; the same command continues where it stopped.", file=sys.stderr)
         return INTERRUPTED
 

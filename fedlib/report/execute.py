@@ -113,6 +113,7 @@ def _papermill(notebook: Notebook, output: Path, values: dict[str, Any] | None) 
             language="python",
             cwd=notebook.path.parent,
             kernel_manager_class=OwnKernel,
+            shutdown_kernel="immediate",  # with its worker processes; all that matters is on disk by then
             progress_bar={"desc": notebook.label, "leave": False, "file": sys.stderr},
             stderr_file=Watched() if sys.stderr.isatty() else None,
         )

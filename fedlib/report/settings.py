@@ -60,9 +60,7 @@ def compose_jobs(root: Path, overrides: list[str], multirun: bool = False) -> li
 
 
 def _resolved(overrides: list[str]) -> DictConfig:
-    config = compose("config", overrides)
-    OmegaConf.resolve(config)
-    return config
+    return OmegaConf.create(OmegaConf.to_container(compose("config", overrides), resolve=True))
 
 
 def _groups() -> dict[str, list[str]]:

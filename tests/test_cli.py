@@ -1,0 +1,122 @@
+"""`python -m fedlib`: names and values are checked, parameters reach notebooks, exit codes tell what happened."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from omegaconf import OmegaConf
+from toy_workbook import REPOSITORY, make_workbook
+
+from fedlib.__main__ import main
+from fedlib.report.notebooks import discover, parameters
+from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
+
+
+@pytest.fixture
+def workbook(tmp_path: Path) -> Path:
+    return make_workbook(tmp_path)
+
+
+def printed(executed: Path) -> str:
+    """All that an executed notebook wrote to its standard output."""
+    cells = nbformat.read(executed, as_version=4).cells
+    return "".join(o.text for cell in cells for o in cell.get("outputs", []) if o.get("name") == "stdout")
+
+
+@pytest.mark.parametrize(
+    ("override", "valid", "guess"),
+    [
+        ("paper=tyo", "all, toy", "toy"),
+        ("scale=quik", "desk, paper, quick", "quick"),
+        ("engine=process", "inprocess, processes", "processes"),
+        ("papper=toy", "data, engine, notebooks, paper, report, scale, seed, toy", "paper"),
+        ("toy.fien.seeds=2", "fine, broken", "fine"),
+        ("toy.fine.sedes=2", "seed, seeds, rates, method", "seeds"),
+        ("+toy.fine.rate=2", "seed, seeds, rates, method", "rates"),
+        ("notebooks=[fime]", "fine, broken", "fine"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_valid_ones_and_the_nearest(workbook, capsys, override, valid, guess):
+    assert main([override], workbook) == 2
+    complaint = capsys.readouterr().err
+    assert f"Did you mean {guess}? Valid: {valid}." in complaint
+    assert "Traceback" not in complaint
+    assert not (workbook / "reports").exists()
+
+
+def test_a_bad_name_late_in_a_sweep_stops_the_sweep_before_it_starts(workbook, capsys):
+    assert main(["-m", "seed=0,1", "scale=quick,desc"], workbook) == 2
+    assert "Did you mean desk?" in capsys.readouterr().err
+    assert not (workbook / "reports").exists()
+
+
+@pytest.mark.parametrize("override", ["toy.fine.seeds=three", "seed=[1,2]", "toy.fine.rates=0.5", "data.offline=3"])
+def test_a_value_of_another_kind_is_refused_with_an_example(workbook, capsys, override):
+    assert main([override], workbook) == 2
+    assert "expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("override", ["seed", "seed=1,2"])
+def test_what_is_no_override_is_explained_without_a_traceback(workbook, capsys, override):
+    assert main([override], workbook) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_values_follow_the_scale_and_a_missing_scale_is_named(workbook):
+    register_resolvers(workbook)
+    seeds = {scale: compose_jobs(workbook, [f"scale={scale}"])[0].toy.fine.seeds for scale in ("quick", "desk", "paper")}
+    assert seeds == {"quick": 3, "desk": 5, "paper": 10}
+    file = workbook / "conf" / "paper" / "toy.yaml"
+    file.write_text(file.read_text().replace(",paper:10", ""))
+    with pytest.raises(UsageError, match="no value for scale paper; it knows quick, desk"):
+        compose_jobs(workbook, ["scale=paper"])
+
+
+def test_overrides_and_environment_reach_the_notebook(workbook, capsys):
+    arguments = ["notebooks=[fine]", "seed=7", "toy.fine.rates=[0.5]", "toy.fine.method=acfmo", "engine.workers=3"]
+    assert main(arguments, workbook) == 0
+    text = printed(workbook / "reports" / "quick" / "executed" / "toy-fine.ipynb")
+    assert "7 3 [0.5] acfmo" in text
+    assert "working in toy with processes 3" in text
+    assert capsys.readouterr().out.splitlines()[-1].endswith("reports/quick/index.html")
+    assert sorted(path.name for path in workbook.iterdir()) == ["conf", "notebooks", "reports"]
+
+
+def test_a_sweep_writes_one_report_folder_a_job(workbook):
+    assert main(["-m", "notebooks=fine", "toy.fine.seeds=1,2"], workbook) == 0
+    for seeds in (1, 2):
+        folder = workbook / "reports" / "sweeps" / f"notebooks=fine,toy.fine.seeds={seeds}"
+        assert (folder / "index.html").exists()
+        assert f"0 {seeds} [0.1, 0.2]" in printed(folder / "executed" / "toy-fine.ipynb")
+
+
+def test_ctrl_c_stops_the_kernel_and_says_how_to_continue(workbook):
+    notebook = workbook / "notebooks" / "toy" / "01_fine.ipynb"
+    node = nbformat.read(notebook, as_version=4)
+    node.cells[2].source = f"import time; open(r'{workbook / 'began'}', 'w').close(); time.sleep(60)"
+    nbformat.write(node, notebook)
+    code = f"import sys; from pathlib import Path; from fedlib.__main__ import main; sys.exit(main([], Path(r'{workbook}')))"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 50
+    while not (workbook / "began").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGINT)
+    _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Finished runs are kept; the same command continues" in complaint
+    assert "Traceback" not in complaint
+    assert list((workbook / "reports" / "quick" / "executed").iterdir()) == []
+
+
+def test_every_notebook_has_a_config_node_with_its_parameters_and_quick_is_its_default():
+    register_resolvers(REPOSITORY)
+    config = compose_jobs(REPOSITORY, ["paper=all", "scale=quick"])[0]
+    papers = [path.stem for path in (REPOSITORY / "conf" / "paper").glob("*.yaml") if path.stem != "all"]
+    nodes = {f"{paper}.{name}": OmegaConf.to_container(node) for paper in papers for name, node in config[paper].items()}
+    cells = {notebook.label: parameters(notebook.path) for notebook in discover(REPOSITORY)}
+    assert nodes == cells
