@@ -84,7 +84,7 @@ class Federation:
     @cached_property
     def contiguous(self) -> bool:
         return all(
-            len(rows) > 0 and int(rows[0]) == first and int(rows[-1]) == first + len(rows) - 1
+            torch.equal(rows, torch.arange(first, first + len(rows)))
             for rows, first in zip(self.rows, self.offsets, strict=False)
         )
 
