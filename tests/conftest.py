@@ -1,3 +1,56 @@
 """fedlib comes first, so that numerics are pinned before NumPy and torch load."""
 
-import fedlib  # noqa: F401
+import fedlib  # noqa: F401  isort: skip
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedlib import federation, partition
+from fedlib.data import Dataset
+
+
+def synthetic_arrays(samples: int, features: int, classes: int, seed: int) -> dict[str, np.ndarray]:
+    """Learnable sparse features: a third of them belong to one class only, so that some clients never see them."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(samples + samples // 2) % classes)
+    centres = rng.normal(0.5, 0.6, (classes, features))
+    exclusive = np.arange(features) < features // 3
+    centres[:, exclusive] = np.where(np.arange(classes)[:, None] == np.arange(features) % classes, 1.5, -9)[:, exclusive]
+    values = np.maximum(centres[labels] + 0.4 * rng.normal(size=(len(labels), features)), 0).astype(np.float32)
+    x, y = np.split(values, [samples]), np.split(labels, [samples])
+    return {"x_train": x[0], "y_train": y[0], "x_test": x[1], "y_test": y[1]}
+
+
+@pytest.fixture(scope="session")
+def make_dataset():
+    """A small data set in memory."""
+
+    def make(samples: int = 240, features: int = 12, classes: int = 4, seed: int = 0) -> Dataset:
+        arrays = {name: torch.as_tensor(values) for name, values in synthetic_arrays(samples, features, classes, seed).items()}
+        names = tuple(str(label) for label in range(classes))
+        return Dataset("synthetic", **arrays, classes=names, writer_train=None, writer_test=None, fingerprint="synthetic")
+
+    return make
+
+
+def small_network(kind: str, features: int, classes: int) -> nn.Sequential:
+    """Softmax regression, or a dense network with two hidden layers like mlp200, but small."""
+    widths = {"softmax": [features, classes], "dense": [features, 9, 7, classes]}[kind]
+    pairs = [layer for pair in zip(widths, widths[1:], strict=False) for layer in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *pairs[:-1])
+
+
+@pytest.fixture(scope="session")
+def make_federation(make_dataset):
+    """A small federation; its Dirichlet clients are ragged, some smaller than a batch. `parts` deals the samples otherwise."""
+
+    def make(kind="softmax", clients=10, alpha=0.5, seed=0, l2=0.0, parts=None, **data) -> federation.Federation:
+        dataset = make_dataset(**data)
+        labels = dataset.y_train.numpy()
+        parts = parts or partition.dirichlet(labels, clients, alpha, rng=np.random.default_rng(seed))
+        network = small_network(kind, dataset.x_train.shape[1], len(dataset.classes))
+        return federation.assemble(dataset, parts, network, seed, l2)
+
+    return make
