@@ -1,4 +1,4 @@
-"""`handwriting`: the promised bytes, the shape of its federation, the fonts' licences, and that it is worth learning."""
+"""`handwriting`: the promised bytes, its writers and classes, the fonts' licences, and that it is worth learning."""
 
 import numpy as np
 import pytest
@@ -51,8 +51,10 @@ def test_images_are_white_on_black_with_ink_up_to_255_and_an_empty_border_pixel_
 
 
 def test_two_writers_of_one_font_write_the_same_character_differently(arrays):
-    of_class = arrays["y_train"] == 3
-    first, second = (arrays["x_train"][of_class & (arrays["writer_train"] == writer)].astype(float) for writer in (0, 1))
+    def threes(writer: int) -> np.ndarray:
+        return arrays["x_train"][(arrays["y_train"] == 3) & (arrays["writer_train"] == writer)].astype(float)
+
+    first, second = threes(0), threes(1)
     within = np.abs(first - first.mean(axis=0)).mean()
     between = np.abs(second - first.mean(axis=0)).mean()
     assert between > 1.1 * within
@@ -86,7 +88,7 @@ def test_every_font_draws_all_62_characters_differently_from_its_sign_for_a_miss
 
 
 def test_every_font_comes_with_the_text_of_an_open_licence_and_a_copyright(font_table):
-    assert sorted(font_table) == [file.stem for file in handwriting.font_files()]
+    assert set(font_table) == {file.stem for file in handwriting.font_files()}
     for package, licence, copyright_line in font_table.values():
         text = (LICENCES / licence).read_text()
         assert "SIL OPEN FONT LICENSE Version 1.1" in text or "Apache License" in text

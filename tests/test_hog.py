@@ -50,12 +50,13 @@ def test_features_equal_the_per_pixel_loop_on_random_images(height, width, seed,
     np.testing.assert_allclose(hog.features(images, normalise), expected, rtol=2e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("direction", "expected_bin"), [("right", 0), ("down", 2), ("left", 4), ("up", 6)]
-)
+@pytest.mark.parametrize(("direction", "expected_bin"), [("right", 0), ("down", 2), ("left", 4), ("up", 6)])
 def test_an_edge_of_height_100_gives_1400_in_the_two_middle_blocks_and_nothing_elsewhere(direction, expected_bin):
-    """Brightness steps by 100 between pixels 13 and 14, so both have gradient 100; the blocks that start at 9 and 12 hold
-    both, over 7 pixels along the edge: 7 * 2 * 100. Angles 0, 90, 180, 270 degrees lie in the 40-degree bins 0, 2, 4, 6."""
+    """Counted by hand: 7 * 2 * 100.
+
+    Brightness steps by 100 between pixels 13 and 14, so both have gradient 100. The blocks that start at 9 and 12 hold
+    both, over 7 pixels along the edge. Angles of 0, 90, 180, 270 degrees lie in the 40-degree bins 0, 2, 4, 6.
+    """
     image = np.zeros((28, 28), np.uint8)
     image[:, 14:] = 100
     turned = {"right": image, "left": image[:, ::-1], "down": image.T, "up": image.T[::-1]}[direction]

@@ -1,8 +1,8 @@
 """The cache: each data set a folder of `.npy` files, which processes share as memory maps, and their hashes as JSON.
 
-Beside the finished folder `<key>` there may be `<key>.lock` (one writer at a time), `<key>.work` (downloads kept until the
-data set is complete), `<key>.part` (being written, renamed when done) and `<key>.corrupt-<n>` (set aside because its bytes
-no longer had their hashes). Nothing but a complete, hashed folder is ever read.
+Beside the finished folder `<key>` there may be `<key>.lock` (one writer at a time), `<key>.work` (downloads kept until
+the data set is complete), `<key>.part` (being written, renamed when done) and `<key>.corrupt-<n>` (set aside because
+its bytes no longer had their hashes). Nothing but a complete, hashed folder is ever read.
 """
 
 import json
@@ -68,6 +68,7 @@ def open_or_make(folder: Path, expected: Mapping[str, str] | None, make: Callabl
 
 
 def sibling(folder: Path, suffix: str) -> Path:
+    """`<key>.<suffix>` beside `<key>`."""
     return folder.with_name(f"{folder.name}.{suffix}")
 
 

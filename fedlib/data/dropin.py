@@ -1,7 +1,8 @@
 """Drop-in files `<name>.npz`: copies of known data sets, or anyone's own.
 
-A drop-in holds x_train, y_train, x_test, y_test and, if known, writer_train and writer_test. Images are uint8, N x H x W or
-N x H x W x 3; features float32, N x d. Labels are whole numbers 0..classes-1; `classes` may name them (an array of strings).
+A drop-in holds x_train, y_train, x_test, y_test and, if known, writer_train and writer_test. Images are uint8, N x H x
+W or N x H x W x 3; features float32, N x d. Labels are whole numbers 0..classes-1; `classes` may name them (an array of
+strings).
 """
 
 import zipfile
@@ -88,6 +89,7 @@ def validate(file: Path, arrays: Arrays, classes: int) -> None:
 
 
 def require_samples(file: Path, name: str, samples: np.ndarray) -> None:
+    """Images or features of a type the library knows, at least one, all finite."""
     images = samples.dtype == np.uint8 and (samples.ndim == 3 or (samples.ndim == 4 and samples.shape[3] == 3))
     features = samples.dtype == np.float32 and samples.ndim == 2
     if not (images or features) or 0 in samples.shape:
@@ -97,6 +99,7 @@ def require_samples(file: Path, name: str, samples: np.ndarray) -> None:
 
 
 def require_integers(file: Path, name: str, values: np.ndarray, length: int | None = None) -> None:
+    """Whole numbers from 0, one a sample."""
     if values.dtype.kind not in "iu" or values.ndim != 1 or length not in (None, len(values)):
         raise InvalidDropIn(
             f"{file}: {name} is {values.dtype} {values.shape}; it should be one whole number a sample"
@@ -107,5 +110,6 @@ def require_integers(file: Path, name: str, values: np.ndarray, length: int | No
 
 
 def require_below(file: Path, name: str, labels: np.ndarray, classes: int) -> None:
+    """Labels below the number of classes."""
     if labels.max() >= classes:
         raise InvalidDropIn(f"{file}: {name} has label {labels.max()}, but labels run from 0 to {classes - 1}")

@@ -1,13 +1,14 @@
 """`handwriting`: a stand-in for FEMNIST that needs no network, drawn from openly licensed handwriting fonts.
 
-360 writers, 62 classes (0-9 A-Z a-z), 28 x 28 pixels, ink = 255. A writer is one of 90 fonts and a personal hand: slant,
-rotation, width, size and weight of the pen; each sample adds its own jitter and bend. As in FEMNIST, about half the
-characters are digits, letters are rare or frequent as in English, writers differ in how much and what they write (at least
-100 samples, median 153), and every writer's samples are split 9:1. It is about as hard: a small convolutional network
-reaches 87% after five epochs (86% on FEMNIST), the nearest neighbour 86% (80%), but only 66% if it is of another font.
+360 writers, 62 classes (0-9 A-Z a-z), 28 x 28 pixels, ink = 255. A writer is one of 90 fonts and a personal hand:
+slant, rotation, width, size and weight of the pen; each sample adds its own jitter and bend. As in FEMNIST, about half
+the characters are digits, letters are rare or frequent as in English, writers differ in how much and what they write
+(at least 100 samples, median 153), and every writer's samples are split 9:1. It is about as hard: a small convolutional
+network reaches 87% after five epochs (86% on FEMNIST), the nearest neighbour 86% (80%), but only 66% if it is of
+another font.
 
-The same bytes come out on every x86-64 machine: FreeType draws the glyphs in whole numbers, all geometry after that is in
-fixed point (16 bits of fraction), and random numbers are drawn as whole numbers only. Another release of Pillow may
+The same bytes come out on every x86-64 machine: FreeType draws the glyphs in whole numbers, all geometry after that is
+in fixed point (16 bits of fraction), and random numbers are drawn as whole numbers only. Another release of Pillow may
 bring another FreeType and other bytes; then the fingerprint differs and `load` says so.
 """
 
@@ -187,7 +188,8 @@ def bend(amplitudes: np.ndarray, centres: np.ndarray) -> np.ndarray:
 def write(glyphs: np.ndarray, labels: np.ndarray, hand: Hand, rng: np.random.Generator) -> np.ndarray:
     """Samples N x SIDE x SIDE of the characters `labels`, each sub-pixel looked up where the hand's distortion puts it.
 
-    A bend shifts x by the row and y by the column only, so that every coordinate is a sum of a row's and a column's part.
+    A bend shifts x by the row and y by the column only, so that every coordinate is a sum of a row's and a column's
+    part.
     """
     jitter = bell(rng, 10, len(labels), 1)
     centres = (2 * np.arange(SIDE * SUB) + 1 - SIDE * SUB)[None, :] * (ONE // (2 * SUB))
@@ -231,7 +233,7 @@ def draw_writers(file: Path, first: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def generate(_: Path) -> Arrays:
-    """The raw arrays of `handwriting`; the last tenth of each writer's samples, which come in random order, is for testing."""
+    """The raw arrays of `handwriting`; the last tenth of each writer's samples (in random order) is for testing."""
     writers = []
     for file in tqdm(font_files(), desc="handwriting", unit="font", disable=None):
         writers += draw_writers(file, first=len(writers))

@@ -1,17 +1,19 @@
 """Histograms of oriented gradients, the features on which the ACFMO paper trains its softmax regression (experiments).
 
-Blocks of 7 x 7 pixels at a stride of 3, and 9 bins of signed gradient angles over 0..2*pi, each pixel adding its gradient's
-magnitude to the bin of its angle. 28 x 28 pixels give 8 x 8 blocks and 576 features; 32 x 32 give 9 x 9 and 729 (the last
-column and row of a 32 x 32 image lie in no block). What the paper leaves open is settled thus:
+Blocks of 7 x 7 pixels at a stride of 3, and 9 bins of signed gradient angles over 0..2*pi, each pixel adding its
+gradient's magnitude to the bin of its angle. 28 x 28 pixels give 8 x 8 blocks and 576 features; 32 x 32 give 9 x 9 and
+729 (the last column and row of a 32 x 32 image lie in no block). What the paper leaves open is settled thus:
 
 - Gradients are central differences of the pixels, edges replicated: dx to the right, dy down, angle = atan2(dy, dx).
-- Bin k holds the angles from 40k degrees (included) to 40(k+1) (excluded). For whole numbers dx, dy only the angle 0 lies
-  on a border, since the tangents of the other borders are irrational, and none comes nearer to another border than 1e-5 rad.
-- Each block is divided by (its Euclidean norm + 1 grey level), so that contrast matters little and flat blocks stay near 0.
+- Bin k holds the angles from 40k degrees (included) to 40(k+1) (excluded). For whole numbers dx, dy only the angle 0
+  lies on a border, since the tangents of the other borders are irrational, and none comes nearer to another border than
+  1e-5 rad.
+- Each block is divided by (its Euclidean norm + 1 grey level), so that contrast matters little and flat blocks stay
+  near 0.
 - Colour becomes grey by the weights 299, 587, 114 (thousandths), rounded to whole numbers.
 
-Gradients are whole numbers in -255..255, so angle and magnitude come from a table of 511 x 511 entries, and blocks are summed
-by elementwise float32 additions in a fixed order: the features have the same bytes on every machine.
+Gradients are whole numbers in -255..255, so angle and magnitude come from a table of 511 x 511 entries, and blocks are
+summed by elementwise float32 additions in a fixed order: the features have the same bytes on every machine.
 """
 
 from functools import cache

@@ -65,13 +65,13 @@ CIFAR10 = Known(
 
 CIFAR100 = Known(
     classes=tuple(
-        "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
-        "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant "
-        "flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man "
-        "maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree "
-        "plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper "
-        "snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor train "
-        "trout tulip turtle wardrobe whale willow_tree wolf woman worm".split()
+        "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can "
+        "castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin "
+        "elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard "
+        "lobster man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear "
+        "pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal "
+        "shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank "
+        "telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm".split()
     ),
     shape=(32, 32, 3),
     hashes={
@@ -96,8 +96,8 @@ FEMNIST = Known(
     },
     one_of_many=True,
     advice=(
-        "no registry carries FEMNIST: make it with LEAF (data/femnist, `preprocess.sh -s niid --sf 0.05 -k 100 -t sample`) and "
-        "store its pixels v as the whole numbers round(255 * (1 - v)), so that ink is 255, with the users' numbers as writers"
+        "no registry carries FEMNIST: make it with LEAF (`preprocess.sh -s niid --sf 0.05 -k 100 -t sample`)"
+        " and store its pixels v as round(255 * (1 - v)), so that ink is 255, with the users' numbers as writers"
     ),
 )
 

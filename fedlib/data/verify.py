@@ -11,7 +11,7 @@ from fedlib.data.known import Known
 
 
 def canonical(arrays: Arrays, known: Known | None = None) -> Arrays:
-    """Labels and writers in their smallest type, samples in the known order, memory contiguous: equal data, equal bytes."""
+    """Equal bytes for equal data: integers in their smallest type, samples in the known order, contiguous."""
     integers = {name: smallest_integers(array) for name, array in arrays.items() if not name.startswith("x_")}
     arrays = {name: np.ascontiguousarray(array) for name, array in (arrays | integers).items()}
     return in_known_order(arrays) if known is not None and known.unordered else arrays

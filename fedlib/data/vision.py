@@ -1,8 +1,8 @@
 """torchvision's downloads of MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-100.
 
-torchvision checks the MD5 of every archive before it opens it, keeps finished files and fetches only those missing, so an
-interrupted download costs the file in flight. It tries each address for as long as the system lets it; a probe bounds
-that to seconds where there is no network.
+torchvision checks the MD5 of every archive before it opens it, keeps finished files and fetches only those missing, so
+an interrupted download costs the file in flight. It tries each address for as long as the system lets it; a probe
+bounds that to seconds where there is no network.
 """
 
 import http.client
