@@ -4,7 +4,9 @@ nbconvert walks the cells, `templates/page/index.html.j2` says how each looks. N
 script are inlined, formulas become MathML (`maths`), pictures are embedded.
 """
 
+import base64
 import html
+import io
 import re
 import sys
 import tempfile
@@ -17,15 +19,18 @@ from nbconvert.exporters import TemplateExporter
 from nbconvert.filters import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
+from PIL import Image
 from traitlets import default
 from traitlets.config import Config
 
 from fedlib.report.execute import PAPERMILL_MARK, write_atomically
 from fedlib.report.maths import mathml
-from fedlib.report.verdicts import badge, entries
+from fedlib.report.verdicts import LOOKS, badge, entries
 
 TEMPLATES = Path(__file__).parent / "templates"
 RICHEST_FIRST = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"]
+# pandas puts the index's name into a row of its own; where the corner above it is empty, it belongs there
+INDEX_NAME_ROW = r"<tr([^>]*)>\s*<th></th>((?:(?!</tr>).)*)</tr>\s*<tr>\s*<th>([^<]+)</th>(?:\s*<th></th>)*\s*</tr>\s*</thead>"
 PROGRESS = "application/vnd.jupyter.widget-view+json"
 
 
@@ -67,6 +72,14 @@ class Renderer(IPythonRenderer):
         return scrolling(f"<table>\n{text}</table>\n")
 
 
+def embedded(png: str) -> str:
+    """The picture as a data URL: lossless WebP is half the size of PNG, and the legend keeps exactly the colours of the lines."""
+    with Image.open(io.BytesIO(base64.b64decode(png))) as image:
+        small = io.BytesIO()
+        image.save(small, "WEBP", lossless=True)
+    return "data:image/webp;base64," + base64.b64encode(small.getvalue()).decode()
+
+
 def scrolling(table: str) -> str:
     """A wide table scrolls inside its own box, also by keyboard, so that the page itself never does."""
     return f'<div class="scroll" role="region" aria-label="Table" tabindex="0">{table}</div>'
@@ -97,6 +110,7 @@ class PageExporter(TemplateExporter):
         self.register_filter("highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self))
         self.register_filter("table2html", tidy_table)
         self.register_filter("badge", badge)
+        self.register_filter("embedded", embedded)
         inlined = {"style": inline("base.css", "page/page.css"), "script": inline("page/page.js")}
         # resources are copied on the way, so what fills while cells render is global to the template
         self.environment.globals.update(contents=contents.entries, anchored=[])
@@ -108,12 +122,15 @@ def inline(*names: str) -> str:
     return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
-def tidy_table(markup: str, judged: list[str], exhibits: set[str], csv: set[str]) -> str:
-    """A data frame in the page's own style; a row that names a judged id links its data and can be linked to."""
+def tidy_table(markup: str, mark: dict[str, Any], exhibits: set[str], csv: set[str]) -> str:
+    """A data frame in the page's own style. `mark` is the output's metadata: judged rows get anchors, verdicts get badges."""
     markup = re.sub(r"<style.*?</style>", "", markup, flags=re.DOTALL)
-    kind = "dataframe verdicts" if judged else "dataframe"
+    kind = "dataframe judged" if "verdicts" in mark else "dataframe"
     markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', f'<table class="{kind}">', markup)
-    for id in judged:
+    markup = re.sub(INDEX_NAME_ROW, r"<tr\1><th>\3</th>\2</tr></thead>", markup, flags=re.DOTALL)
+    if mark:
+        markup = re.sub(r"<td>([a-z ]+)</td>", lambda m: f"<td>{badge(m[1])}</td>" if m[1] in LOOKS else m[0], markup)
+    for id in mark.get("verdicts", []):
         slug = id.replace("/", "-")
         anchor = "" if id in exhibits else f' id="{slug}"'
         text = f'<a href="data/{slug}.csv">{id}</a>' if slug in csv else id

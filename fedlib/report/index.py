@@ -74,10 +74,12 @@ def _link(id: str, pages: list[Page]) -> str | None:
 
 
 def label(id: str) -> str:
-    """acfmo/fig1 -> Fig. 1, fedgs/table2 -> Table 2, acfmo/theory -> theory."""
+    """acfmo/fig1 -> Fig. 1, fedgs/table2 -> Table 2, acfmo/claim-best-mnist -> Claim best mnist."""
     name = id.split("/", 1)[-1]
     numbered = re.fullmatch(r"(fig|table)-?(\d+\w*)", name)
-    return f"{ {'fig': 'Fig.', 'table': 'Table'}[numbered[1]] } {numbered[2]}" if numbered else name.replace("-", " ")
+    if numbered:
+        return f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
+    return name[:1].upper() + name[1:].replace("-", " ")
 
 
 def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
