@@ -29,21 +29,34 @@ def mean_curves(frame: pd.DataFrame, keys: list[str], value: str) -> pd.DataFram
 
 
 def panels(
-    frame: pd.DataFrame, value: str, ylabel: str, col: str, title: str, hue: str = "method", marks: dict | None = None, **options
+    frame: pd.DataFrame,
+    value: str,
+    ylabel: str,
+    col: str,
+    title: str,
+    hue: str = "method",
+    marks: dict | None = None,
+    ticks: list[float] | None = None,
 ) -> Figure:
     """One panel a level of `col`, one line a level of `hue`, a band of one standard deviation over seeds.
 
-    `marks` draws a dotted line at a printed value, one a level of `col`; `title` is a format such as "{} % of devices".
+    `marks` draws a dotted line at a printed value, one a level of `col`; `title` is a format such as "{}% of the devices".
+    `ticks` asks for a logit axis with these ticks, which shows shares near one and far from it in one picture.
     """
     hues = list(frame[hue].unique())
     grid = seaborn.relplot(
         frame, x="round", y=value, hue=hue, style=hue, hue_order=hues, style_order=hues, col=col, kind="line", errorbar="sd",
         palette=seaborn.color_palette("colorblind", len(hues)), height=3.4, aspect=1.05,
-        col_wrap=2, facet_kws={"sharey": True}, linewidth=1.6, **options,
+        col_wrap=2, facet_kws={"sharey": True}, linewidth=1.6,
     )  # fmt: skip
     grid.set_axis_labels("communication round", ylabel).set_titles("{col_name}")
     for level, axes in grid.axes_dict.items():
         axes.set_title(title.format(level))
         if marks and marks.get(level) is not None:
             axes.axhline(marks[level], color="0.25", linestyle=":", linewidth=1.2)
+        if ticks:
+            axes.set_yscale("logit")
+            axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+            axes.set_ylim(ticks[0], 1 - (1 - ticks[-1]) / 1.5)
+            axes.minorticks_off()
     return grid.figure

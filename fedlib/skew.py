@@ -110,6 +110,7 @@ def heatmap(counts: np.ndarray, ax: Axes | None = None) -> Axes:
         interpolation="nearest" if clients <= FEW_CLIENTS else "antialiased",
         interpolation_stage="rgba",
     )
+    ax.grid(False)
     ax.figure.colorbar(image, ax=ax, label="samples", pad=0.02)
     if clients <= FEW_CLIENTS:
         ax.vlines(np.arange(1, clients) - 0.5, -0.5, classes - 0.5, color="white", linewidth=2)

@@ -1,0 +1,122 @@
+"""FCBAFL, the learning part (Qiu, Li, Li, Xiao: "FCBAFL: An Energy-Conserving Federated Learning Approach in Industrial
+Internet of Things", KSII TIIS 18(9), 2024), Section 2.1. The energy part is `fedlib.wireless`.
+
+Device n does not descend its own loss F_n but a surrogate, equation (5), whose gradient is (6):
+
+    grad L_n(w) = grad F_n(w) + eta * gbar - grad F_n(w_prev)
+
+At w_prev the device's own gradient cancels and all devices set off along eta * gbar, the last global gradient; on the way
+they bend to their own curvature. With eta = 0 nothing is left to follow: w_prev is already the minimum.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedlib import engine
+from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.fedavg import FedAvg
+from fedlib.engine import dense, layout
+from fedlib.federation import Federation
+
+
+@dataclass(frozen=True)
+class LocalDescent(FedAvg):
+    """FedAvg as this paper runs it: Q_l iterations a round, on minibatches or on all data of a device; F(w) is recorded."""
+
+    batch: int | None = 20  # samples an iteration; None is the full batch, infinity in the paper
+    steps: int | None = 20  # Q_l
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.batch is None and (self.steps is None or self.momentum):
+            raise ValueError("full batches (batch=None) take `steps` local iterations, without epochs and momentum")
+
+    def measure(self, federation: Federation, state: State) -> dict[str, float]:
+        return super().measure(federation, state) | {"train_loss": global_loss(federation, state["weights"])}
+
+    def local(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> torch.Tensor:
+        return self.descend(federation, state["weights"], clients, round, torch.zeros(len(clients), 1))
+
+    def descend(
+        self, federation: Federation, start: torch.Tensor, clients: np.ndarray, round: int, shift: torch.Tensor
+    ) -> torch.Tensor:
+        """The devices' models after local training on grad F_n + shift_n; stacked."""
+        if self.batch is None:
+            return full_batch_descent(federation, start, clients, self.lr, self.steps, shift)
+
+        def direction(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+            return batch.gradient(weights) + batch.pick(shift)
+
+        return engine.train(federation, start, clients, self.work(), round, direction)
+
+
+@dataclass(frozen=True)
+class FCBAFL(LocalDescent):
+    """The surrogate of equation (5); model and gradient are exchanged, equations (10) and (11)."""
+
+    eta: float = 1.0  # weight of the global gradient; 0 leaves no direction
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.eta < 0:
+            raise ValueError(f"eta={self.eta} must not be negative: it weighs the global gradient")
+
+    def init(self, federation: Federation) -> State:
+        """The paper starts from w^0 alone; we also let the devices send their gradients there, else round 1 is lost."""
+        everyone = np.arange(federation.clients)
+        weights = federation.start.clone()
+        gradient = engine.union_gradient(federation, weights, everyone)
+        return {"weights": weights, "gradient": gradient, "theta": torch.ones(2)}
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients = self.participants(federation, round)
+        weights = state["weights"]
+        shift = self.eta * state["gradient"] - engine.gradients(federation, weights, clients)  # (6) without grad F_n(w)
+        local = self.descend(federation, weights, clients, round, shift)  # w_n^t
+        gradients = engine.gradients(federation, local, clients)  # grad F_n(w_n^t), at the device's own model
+        return {
+            "weights": mean_by_size(federation, clients, local),  # (10)
+            "gradient": mean_by_size(federation, clients, gradients),  # (11)
+            "theta": local_accuracy(gradients + shift, self.eta * state["gradient"]),
+        }
+
+    def measure(self, federation: Federation, state: State) -> dict[str, float]:
+        mean, largest = state["theta"].tolist()
+        return super().measure(federation, state) | {"theta": mean, "theta_max": largest}
+
+
+def local_accuracy(left: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+    """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|: mean and maximum over the devices. 0 is solved, 1 is untouched."""
+    theta = left.norm(dim=1) / first.norm().clamp(min=1e-30)
+    return torch.stack([theta.mean(), theta.max()])
+
+
+@torch.no_grad()
+def full_batch_descent(
+    federation: Federation, start: torch.Tensor, clients: np.ndarray, lr: float, steps: int, shift: torch.Tensor
+) -> torch.Tensor:
+    """Gradient descent on grad F_n + shift_n; device by device, so that its samples stay in the cache for all its steps."""
+    blocks = layout.blocks(federation.network)
+    trained = start.repeat(len(clients), 1)
+    for own, client, constant in zip(trained.split(1), clients, shift, strict=True):
+        rows = federation.rows[client]
+        rows = slice(int(rows[0]), int(rows[-1]) + 1) if federation.contiguous else rows  # a slice is no copy
+        x, y = federation.x[rows].unsqueeze(0), federation.y[rows].unsqueeze(0)
+        share = torch.full(y.shape, 1 / y.numel())
+        for _ in range(steps):
+            gradient = dense.flat_gradients(blocks, own, x, y, share).add_(own, alpha=federation.l2)
+            own -= lr * gradient.add_(constant)
+    return trained
+
+
+@torch.no_grad()
+def global_loss(federation: Federation, weights: torch.Tensor) -> float:
+    """F(w) of equation (2): mean cross-entropy of all devices' samples, plus l2/2 * |w|^2."""
+    blocks, total = layout.blocks(federation.network), 0.0
+    samples = torch.cat(federation.rows) if not federation.contiguous else torch.arange(len(federation.y))
+    for rows in samples.split(engine.ROWS):
+        scores = dense.logits(blocks, weights, federation.x[rows])
+        total += float(torch.nn.functional.cross_entropy(scores.T, federation.y[rows], reduction="sum"))
+    return total / len(samples) + federation.l2 / 2 * float(weights @ weights)
