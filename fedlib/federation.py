@@ -90,16 +90,13 @@ class Federation:
 
 
 def inputs(x: torch.Tensor, network: nn.Sequential) -> torch.Tensor:
-    """Samples as the engine wants them: a design matrix with a last column of ones for dense networks, else images.
-
-    Bytes become floats in [0, 1]; images become channels first.
-    """
+    """Samples as the engine wants them: a design matrix with a last column of ones for dense networks, bytes as floats in
+    [0, 1]; for convolutional ones the images as they are, (height, width, channels)."""
     if layout.is_dense(network):
         flat = x.flatten(1)
         scaled = flat.float() / 255 if x.dtype == torch.uint8 else flat.float()
         return torch.cat([scaled, torch.ones(len(x), 1)], dim=1)
-    images = x.unsqueeze(1) if x.ndim == 3 else x.movedim(-1, 1)
-    return images.contiguous(memory_format=torch.channels_last)
+    return x.unsqueeze(-1) if x.ndim == 3 else x
 
 
 def sample_shape(dataset: data.Dataset) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from fedlib import store
+from fedlib.engine import crew
 from fedlib.simulation import quiet
 from fedlib.store import Run
 
@@ -48,10 +49,7 @@ def execute(runs: list[Run], engine: str | None = None, workers: int | None = No
 
 def cores() -> int:
     """Worker processes to use: FEDLIB_WORKERS, else the cores this process may run on."""
-    asked = os.environ.get("FEDLIB_WORKERS")
-    if asked:
-        return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(os.environ.get("FEDLIB_WORKERS") or crew.threads())
 
 
 def _labelled(run: Run, records: pd.DataFrame) -> pd.DataFrame:
@@ -136,6 +134,7 @@ def _stop_pool() -> None:
 
 def _start_worker(rounds) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which stops the workers
+    os.environ["FEDLIB_THREADS"] = "1"  # the cores are taken by the other workers
     _workers["rounds"] = rounds
 
 

@@ -1,7 +1,8 @@
 """Local training of many clients at once, full gradients, evaluation: the arithmetic that all methods share.
 
 An algorithm calls `train`, `gradients`, `union_gradient` and `evaluate` on flat weight vectors and does not know how they
-are computed. `readable` holds the loop that they must equal.
+are computed: dense networks train stacked (`dense`), convolutional ones client by client on threads (`conv`). `readable`
+holds the loop that both must equal.
 """
 
 from collections.abc import Callable
@@ -10,30 +11,40 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedlib.engine import dense, layout
+from fedlib.engine import conv, crew, dense, layout
 from fedlib.engine.work import Plan, Work, plan
 
-torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over processes
+torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 
 CHUNK_BYTES = 256 * 2**20  # a cohort is trained in chunks whose weights and samples stay below this
-ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time, which stay in cache
+THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
+ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
 
-__all__ = ["Batch", "Work", "evaluate", "gradients", "layout", "train", "union_gradient"]
+__all__ = ["Batch", "Work", "evaluate", "gradients", "layout", "step_on_rows", "train", "union_gradient"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a direction may ask about the step at hand."""
+    """What a direction or a loss may ask about the step at hand; the clients of the step come first in all tensors."""
 
-    gradient: Callable[[torch.Tensor], torch.Tensor]  # the same minibatches' gradients at other weights (clients, weights)
+    gradient: Callable[[torch.Tensor], torch.Tensor]  # these minibatches' gradients at any weights (clients, weights)
+    outputs: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # representation and logits at any weights
+    y: torch.Tensor  # labels (clients, batch)
+    share: torch.Tensor  # weight of each sample in its client's mean, 0 for padding
     positions: torch.Tensor  # which clients of the cohort take this step
 
     def pick(self, of_cohort: torch.Tensor) -> torch.Tensor:
         """The rows of a tensor (cohort, ...) that belong to the clients of this step."""
         return of_cohort[self.positions]
 
+    def cross_entropy(self, logits: torch.Tensor) -> torch.Tensor:
+        """Each client's mean cross-entropy, (clients,)."""
+        losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.y.flatten(), reduction="none")
+        return (losses.view_as(self.share) * self.share).sum(1)
+
 
 Direction = Callable[[torch.Tensor, Batch], torch.Tensor]
+Loss = Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]
 
 
 @torch.no_grad()
@@ -44,52 +55,119 @@ def train(
     work: Work,
     round: int,
     direction: Direction | None = None,
+    loss: Loss | None = None,
 ) -> torch.Tensor:
     """Local training of a cohort from one start (weights,) or one each (clients, weights); the result is stacked.
 
     `direction(weights, batch)` may give what to descend instead of the minibatch gradients `batch.gradient(weights)`:
-    proximal terms, control variates, anchors. All are stacked, (clients, weights); the objective's l2 term is in.
+    proximal terms, control variates, anchors. `loss(representation, logits, batch)` may replace the clients' mean
+    cross-entropy (clients,) by any other loss of these: contrastive terms, discrepancies. All tensors are stacked, the
+    clients first; the objective's l2 term is always in.
     """
     clients = np.asarray(clients)
     trained = start.expand(len(clients), -1).clone()
-    for chunk in _chunks(federation, clients, work):
+
+    def train_chunk(chunk: slice) -> None:
         prepared = plan(federation, clients[chunk], work, round)
         order = torch.as_tensor(prepared.order) + chunk.start
         stacked = trained[order]
-        _descend(federation, stacked, prepared, order, work, direction)
+        _descend(federation, stacked, prepared, order, work, direction, loss)
         trained[order] = stacked
+
+    crew.share_out(train_chunk, _chunks(federation, clients, work))
     return trained
 
 
 def _chunks(federation, clients: np.ndarray, work: Work) -> list[slice]:
-    per_client = 4 * (2 * federation.start.numel() + 2 * work.batch * federation.x[0].numel())
-    width = max(1, CHUNK_BYTES // per_client)
+    """One client a chunk for convolutional networks; stacked ones as wide as memory allows and threads can use."""
+    width = 1
+    if layout.is_dense(federation.network):
+        weights = federation.start.numel()
+        width = max(1, CHUNK_BYTES // (4 * (2 * weights + 2 * work.batch * federation.x[0].numel())))
+        useful = int(len(clients) * 6 * weights * work.batch // THREAD_FLOPS)
+        width = min(width, -(-len(clients) // max(1, min(crew.threads(), useful))))
     return [slice(first, min(first + width, len(clients))) for first in range(0, len(clients), width)]
 
 
-def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Tensor, work: Work, direction) -> None:
+def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Tensor, work: Work, direction, loss) -> None:
     """All steps of one chunk, in place. `weights` are in the plan's order."""
+    stacked = layout.is_dense(federation.network) and not direction and not loss
     blocks = layout.blocks(federation.network)
-    velocity = torch.zeros_like(weights) if work.momentum else None
-    rates = work.lr[order] if isinstance(work.lr, torch.Tensor) else torch.full((len(order),), work.lr)
+    fast = dense.Momentum(blocks, len(weights), work.momentum, federation.l2) if stacked else None
+    velocity = torch.zeros_like(weights) if work.momentum and not stacked else None
     for step, active in enumerate(prepared.active):
-        x, y = _gather(federation, prepared.rows[step, :active])
-        share, now = prepared.share[step, :active], weights[:active]
-
-        def gradient(at, x=x, y=y, share=share):
-            found = dense.flat_gradients(blocks, at, x, y, share)
-            return found.add_(at, alpha=federation.l2) if federation.l2 else found
-
-        update = direction(now, Batch(gradient, order[:active])) if direction else gradient(now)
+        now, rates = weights[:active], _rates(work, prepared, step, order[:active])
+        rows, share = prepared.rows[step, :active], prepared.share[step, :active]
+        if stacked:
+            fast.step(now, *_gather(federation, rows), share, rates)
+            continue
+        batch = _batch(federation, rows, share, order[:active], loss)
+        update = direction(now, batch) if direction else batch.gradient(now)
         if velocity is not None:
             update = velocity[:active].mul_(work.momentum).add_(update)
-        decayed = rates[:active] * work.decay ** prepared.epoch[step, :active]
-        now.addcmul_(update, decayed.unsqueeze(1).float(), value=-1)
+        now.sub_(update.mul(rates) if isinstance(rates, float) else update * rates.unsqueeze(1))
+
+
+def _rates(work: Work, prepared: Plan, step: int, clients: torch.Tensor) -> torch.Tensor | float:
+    """The step sizes at hand: one number where all clients share it, else one each."""
+    shared = not isinstance(work.lr, torch.Tensor)
+    if shared and work.decay == 1.0:
+        return float(work.lr)
+    base = torch.full((len(clients),), work.lr) if shared else work.lr[clients]
+    return base * (work.decay ** prepared.epoch[step, : len(clients)]).float()
+
+
+def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch.Tensor, loss: Loss | None) -> Batch:
+    """The minibatches of one step with the functions of weights that they define."""
+    x, y = _gather(federation, rows)
+    network, blocks = federation.network, layout.blocks(federation.network)
+
+    def outputs(at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if layout.is_dense(network):
+            return dense.outputs(blocks, at, x)
+        seen, logits = zip(*[conv.outputs(network, own, images) for own, images in zip(at, x, strict=True)], strict=True)
+        return torch.stack(seen), torch.stack(logits)
+
+    def gradient(at: torch.Tensor) -> torch.Tensor:
+        if loss is None and layout.is_dense(network):
+            found = dense.flat_gradients(blocks, at, x, y, share)
+        elif loss is None:
+            found = torch.stack([conv.gradient(network, *each) for each in zip(at, x, y, share, strict=True)])
+        else:
+            found = _autograd(at)
+        return found.add_(at, alpha=federation.l2) if federation.l2 else found
+
+    def _autograd(at: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            leaf = at.detach().requires_grad_()
+            return torch.autograd.grad(loss(*outputs(leaf), batch).sum(), leaf)[0]
+
+    batch = Batch(gradient, outputs, y, share, positions)
+    return batch
 
 
 def _gather(federation, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples and labels of these rows, in the shape of `rows`; images as floats."""
     flat = rows.flatten()
-    return federation.x.index_select(0, flat).unflatten(0, rows.shape), federation.y[flat].unflatten(0, rows.shape)
+    x = federation.x.index_select(0, flat).unflatten(0, rows.shape)
+    return x if layout.is_dense(federation.network) else conv.images(x), federation.y[flat].view(rows.shape)
+
+
+@torch.no_grad()
+def step_on_rows(federation, weights: torch.Tensor, rows: list[torch.Tensor], lr: float) -> torch.Tensor:
+    """One SGD step of each model (models, weights) on its own rows of x.
+
+    Devices that start from one model, take one step each and are averaged by batch size make exactly this step on the
+    union of their batches, at a fraction of the cost.
+    """
+
+    def step(model: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        own, chosen = model
+        share = torch.full((1, len(chosen)), 1 / len(chosen))
+        batch = _batch(federation, chosen.unsqueeze(0), share, torch.zeros(1, dtype=torch.int64), None)
+        return own - lr * batch.gradient(own.unsqueeze(0))[0]
+
+    return torch.stack(crew.share_out(step, zip(weights, rows, strict=True)))
 
 
 @torch.no_grad()
@@ -119,24 +197,34 @@ def _row_chunks(federation, clients: np.ndarray):
 
 
 def _sum_gradient(federation, weights: torch.Tensor, rows) -> torch.Tensor:
-    x, y = federation.x[rows].unsqueeze(0), federation.y[rows].unsqueeze(0)
-    blocks = layout.blocks(federation.network)
-    return dense.flat_gradients(blocks, weights.unsqueeze(0), x, y, torch.ones_like(y, dtype=torch.float32))[0]
+    x, y = federation.x[rows], federation.y[rows]
+    share = torch.ones(len(y))
+    if layout.is_dense(federation.network):
+        blocks = layout.blocks(federation.network)
+        return dense.flat_gradients(blocks, weights.unsqueeze(0), x.unsqueeze(0), y.unsqueeze(0), share.unsqueeze(0))[0]
+    return conv.gradient(federation.network, weights, conv.images(x), y, share)
 
 
 @torch.no_grad()
 def evaluate(federation, weights: torch.Tensor) -> dict[str, float]:
     """Loss and the papers' scores of one model on the full test set."""
-    counts = torch.zeros(federation.classes, federation.classes, dtype=torch.int64)  # true class x predicted class
-    loss = 0.0
-    blocks = layout.blocks(federation.network)
-    for first in range(0, len(federation.y_test), ROWS):
-        x, y = federation.x_test[first : first + ROWS], federation.y_test[first : first + ROWS]
-        scores = dense.logits(blocks, weights, x)
-        loss += float(torch.nn.functional.cross_entropy(scores.T, y, reduction="sum"))
-        pairs = y * federation.classes + scores.argmax(0)
-        counts += torch.bincount(pairs, minlength=counts.numel()).view_as(counts)
+    parts = range(0, len(federation.y_test), ROWS)
+    found = crew.share_out(lambda first: _evaluate_rows(federation, weights, slice(first, first + ROWS)), parts)
+    loss, counts = sum(loss for loss, _ in found), sum(counts for _, counts in found)
     return {"loss": loss / len(federation.y_test), **scores_of(counts)}
+
+
+def _evaluate_rows(federation, weights: torch.Tensor, rows: slice) -> tuple[float, torch.Tensor]:
+    """Summed loss and the confusion matrix (true class x predicted class) on some rows of the test set."""
+    x, y = federation.x_test[rows], federation.y_test[rows]
+    if layout.is_dense(federation.network):
+        logits = dense.logits(layout.blocks(federation.network), weights, x).T
+    else:
+        logits = conv.outputs(federation.network, weights, conv.images(x))[1]
+    loss = float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))
+    pairs = y * federation.classes + logits.argmax(1)
+    counts = torch.bincount(pairs, minlength=federation.classes**2)
+    return loss, counts.view(federation.classes, federation.classes)
 
 
 def scores_of(counts: torch.Tensor) -> dict[str, float]:

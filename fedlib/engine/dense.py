@@ -18,32 +18,78 @@ def forward(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> list
     activations = [torch.bmm(blocks[0].view(weights), x.transpose(1, 2))]
     for block in blocks[1:]:
         rows = block.view(weights)
-        hidden = activations[-1].relu_()
-        activations.append(torch.baddbmm(rows[:, :, -1:], rows[:, :, :-1], hidden))
+        activations[-1] = activations[-1].relu()
+        activations.append(torch.baddbmm(rows[:, :, -1:], rows[:, :, :-1], activations[-1]))
     return activations
 
 
-def gradients(
-    blocks: list[Block], weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor, share: torch.Tensor
-) -> list[torch.Tensor]:
-    """Gradient of sum_b share_b * cross-entropy_b for each client, one (clients, outputs, inputs + 1) tensor a layer."""
+def backward(blocks: list[Block], weights, x, y, share):
+    """From the last layer to the first: (layer, error (clients, outputs, batch), what it saw), for the weighted cross-entropy.
+
+    The gradient of a layer is error times what it saw, summed over the batch. The caller may change a layer's weights as
+    soon as it has received the layer: the error below is already computed.
+    """
     *hidden, logits = forward(blocks, weights, x)
     error = torch.softmax(logits, dim=1)
     error.scatter_add_(1, y.unsqueeze(1), torch.full_like(share, -1.0).unsqueeze(1))
     error *= share.unsqueeze(1)
-    found = []
-    for block, below in zip(reversed(blocks[1:]), reversed(hidden), strict=True):
-        found.append(torch.cat([torch.bmm(error, below.transpose(1, 2)), error.sum(2, keepdim=True)], dim=2))
-        error = torch.bmm(block.view(weights)[:, :, :-1].transpose(1, 2), error)
-        error *= below > 0
-    found.append(torch.bmm(error, x))
-    return found[::-1]
+    for layer in range(len(blocks) - 1, 0, -1):
+        seen = hidden[layer - 1]
+        below = torch.bmm(blocks[layer].view(weights)[:, :, :-1].transpose(1, 2), error)
+        yield layer, error, seen
+        error = below.mul_(seen > 0)
+    yield 0, error, x.transpose(1, 2)
 
 
-def flat_gradients(blocks, weights, x, y, share) -> torch.Tensor:
-    """The same gradients as flat vectors, (clients, weights)."""
-    found = gradients(blocks, weights, x, y, share)
-    return found[0].flatten(1) if len(found) == 1 else torch.cat([layer.flatten(1) for layer in found], dim=1)
+def flat_gradients(blocks: list[Block], weights, x, y, share) -> torch.Tensor:
+    """Gradient of sum_b share_b * cross-entropy_b for each client, (clients, weights)."""
+    flat = torch.empty_like(weights)
+    for layer, error, seen in backward(blocks, weights, x, y, share):
+        rows = blocks[layer].view(flat)
+        if layer == 0:
+            torch.bmm(error, seen.transpose(1, 2), out=rows)
+        else:
+            rows[:, :, :-1] = torch.bmm(error, seen.transpose(1, 2))
+            rows[:, :, -1] = error.sum(2)
+    return flat
+
+
+class Momentum:
+    """SGD with momentum for a stack of clients; the velocity is updated inside the matrix product that gives the gradient."""
+
+    def __init__(self, blocks: list[Block], clients: int, momentum: float, l2: float):
+        self.blocks, self.momentum, self.l2 = blocks, momentum, l2
+        inputs = [block.inputs + (layer == 0) for layer, block in enumerate(blocks)]
+        self.velocity = [torch.zeros(clients, block.outputs, width) for block, width in zip(blocks, inputs, strict=True)]
+        self.bias = [torch.zeros(clients, block.outputs) for block in blocks]
+
+    def step(self, weights: torch.Tensor, x, y, share, rates: torch.Tensor | float) -> None:
+        """One step of the first len(weights) clients, in place."""
+        active = len(weights)
+        for layer, error, seen in backward(self.blocks, weights, x, y, share):
+            rows = self.blocks[layer].view(weights)
+            velocity = self.velocity[layer][:active]
+            velocity.baddbmm_(error, seen.transpose(1, 2), beta=self.momentum)
+            if layer:
+                bias = self.bias[layer][:active].mul_(self.momentum).add_(error.sum(2))
+                self.descend(rows[:, :, -1], bias, rates)
+                rows = rows[:, :, :-1]
+            self.descend(rows, velocity, rates)
+
+    def descend(self, weights: torch.Tensor, velocity: torch.Tensor, rates: torch.Tensor | float) -> None:
+        if self.l2:
+            velocity.add_(weights, alpha=self.l2)
+        if isinstance(rates, float):
+            weights.add_(velocity, alpha=-rates)
+        else:
+            weights.addcmul_(velocity, rates.view(-1, *[1] * (weights.ndim - 1)), value=-1)
+
+
+def outputs(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Representation (clients, batch, units) and logits (clients, batch, classes), for losses that look at them."""
+    activations = forward(blocks, weights, x)
+    seen = activations[-2].transpose(1, 2) if len(activations) > 1 else x[:, :, :-1]
+    return seen, activations[-1].transpose(1, 2)
 
 
 def logits(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

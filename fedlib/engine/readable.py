@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fedlib.engine import layout
+from fedlib.engine import conv, layout
 from fedlib.engine.work import Work, client_batches
 
 
 def network_input(federation, rows: torch.Tensor) -> torch.Tensor:
     """Samples as the network itself takes them: without the column of ones, bytes as floats."""
     x = federation.x[rows]
-    return x[:, :-1] if layout.is_dense(federation.network) else x.float() / 255
+    return x[:, :-1] if layout.is_dense(federation.network) else conv.images(x)
 
 
 def gradient(federation, weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
