@@ -21,7 +21,7 @@ help:
 	@echo "make lab        JupyterLab on the notebooks"
 	@echo "make bench      how fast the engine is on this machine"
 	@echo "make notebooks  renew the outputs saved in the notebooks"
-	@echo "make clean      remove .venv, caches and reports/ (the data cache stays)"
+	@echo "make clean      remove .venv, caches and quick reports (finished runs, larger scales and data stay)"
 
 reports: $(READY)
 	@$(BIN)/python -m fedlib scale=$(SCALE) $(ARGS)
@@ -30,7 +30,7 @@ reports: $(READY)
 test: $(READY)
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
-	$(BIN)/python -m pytest tests notebooks --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
+	$(BIN)/python -m pytest notebooks tests --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
 
 lab: $(READY)
 	@$(BIN)/jupyter lab notebooks
@@ -42,8 +42,7 @@ notebooks: $(READY)
 	@$(BIN)/python -m fedlib.report.execute --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .hypothesis *.egg-info
-	find reports -mindepth 1 -not -name README.md -delete
+	rm -rf $(VENV) .pytest_cache .hypothesis *.egg-info reports/quick reports/lab reports/sweeps
 	find fedlib tests notebooks -depth \( -name __pycache__ -o -name .ipynb_checkpoints \) -exec rm -rf {} +
 
 # torch and torchvision are pinned and resolved in one pip command: apart, pip would fetch gigabytes of CUDA.

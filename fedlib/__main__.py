@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ def launch(arguments: list[str], root: Path) -> list[tuple[Path, list[Outcome]]]
         from fedlib.report.build import build  # seconds of imports that --help and a wrong name need not wait for
 
         folder = report_folder(config)
-        reports.append((folder, build(root, config, folder)))
+        reports.append((folder, build(root, config, folder, command())))
 
     before, sys.argv = sys.argv, ["fedlib", *arguments]
     try:
@@ -82,6 +83,12 @@ def report_folder(config: DictConfig) -> Path:
         return Path(config.report).resolve()
     name = re.sub(r"[^\w.,=+-]+", "_", ",".join(job.overrides.task))
     return Path(job.sweep.dir) / (name or "defaults")
+
+
+def command() -> str:
+    """What to type for the same results: places and processors are this machine's own affair."""
+    given = HydraConfig.get().overrides.task
+    return shlex.join(["python", "-m", "fedlib", *(o for o in given if not o.startswith(("report=", "data", "engine")))])
 
 
 def summary(reports: list[tuple[Path, list[Outcome]]]) -> int:

@@ -69,8 +69,8 @@ def test_what_is_no_override_is_explained_without_a_traceback(workbook, capsys, 
 
 def test_values_follow_the_scale_and_a_missing_scale_is_named(workbook):
     register_resolvers(workbook)
-    seeds = {scale: compose_jobs(workbook, [f"scale={scale}"])[0].toy.fine.seeds for scale in ("quick", "desk", "paper")}
-    assert seeds == {"quick": 3, "desk": 5, "paper": 10}
+    seeds = [compose_jobs(workbook, [f"scale={scale}"])[0].toy.fine.seeds for scale in ("quick", "desk", "paper")]
+    assert seeds == [3, 5, 10]
     file = workbook / "conf" / "paper" / "toy.yaml"
     file.write_text(file.read_text().replace(",paper:10", ""))
     with pytest.raises(UsageError, match="no value for scale paper; it knows quick, desk"):
@@ -100,8 +100,9 @@ def test_ctrl_c_stops_the_kernel_and_says_how_to_continue(workbook):
     node = nbformat.read(notebook, as_version=4)
     node.cells[2].source = f"import time; open(r'{workbook / 'began'}', 'w').close(); time.sleep(60)"
     nbformat.write(node, notebook)
-    code = f"import sys; from pathlib import Path; from fedlib.__main__ import main; sys.exit(main([], Path(r'{workbook}')))"
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    code = "import sys, pathlib, fedlib.__main__ as app; sys.exit(app.main([], pathlib.Path(sys.argv[1])))"
+    call = [sys.executable, "-c", code, str(workbook)]
+    process = subprocess.Popen(call, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 50
     while not (workbook / "began").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -117,6 +118,7 @@ def test_every_notebook_has_a_config_node_with_its_parameters_and_quick_is_its_d
     register_resolvers(REPOSITORY)
     config = compose_jobs(REPOSITORY, ["paper=all", "scale=quick"])[0]
     papers = [path.stem for path in (REPOSITORY / "conf" / "paper").glob("*.yaml") if path.stem != "all"]
-    nodes = {f"{paper}.{name}": OmegaConf.to_container(node) for paper in papers for name, node in config[paper].items()}
+    chosen = OmegaConf.to_container(config)
+    nodes = {f"{paper}.{name}": node for paper in papers for name, node in chosen[paper].items()}
     cells = {notebook.label: parameters(notebook.path) for notebook in discover(REPOSITORY)}
     assert nodes == cells

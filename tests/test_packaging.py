@@ -50,7 +50,8 @@ def test_torch_and_torchvision_are_installed_by_one_command():
 
 
 def test_the_commands_in_the_readme_are_targets_of_the_makefile():
-    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", (REPOSITORY / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    readme = (REPOSITORY / "README.md").read_text()
+    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
     named = {word for block in blocks for word in re.findall(r"^(?:\$ )?make ([a-z]+)", block, flags=re.MULTILINE)}
     assert named <= make_targets()
 

@@ -42,8 +42,9 @@ def without_code(markup: str) -> str:
 
 
 def line(id: str, kind: str, verdict: str, **more) -> dict:
-    plain = {"statement": f"statement of {id}", "reported": None, "measured": None, "spread": None, "seeds": 3, "note": "", "cells": []}
-    return plain | {"id": id, "paper": id.split("/")[0], "kind": kind, "verdict": verdict, "unit": "", "page": "fine"} | more
+    numbers = {"reported": None, "measured": None, "spread": None, "seeds": 3, "cells": [], "unit": ""}
+    words = {"id": id, "paper": id.split("/")[0], "kind": kind, "statement": f"statement of {id}", "note": ""}
+    return words | numbers | {"verdict": verdict} | more
 
 
 CELLS = [
@@ -85,8 +86,8 @@ def overview(report) -> str:
 def test_a_page_loads_nothing_and_its_local_links_exist(report, name):
     markup = (report / name).read_text()
     elements = Elements(markup)
-    loaded = [a.get("src") or a.get("href") for tag in ("img", "script", "link", "iframe", "source") for a in elements.all(tag)]
-    assert all(url.startswith("data:") for url in loaded if url)
+    loading = [a for tag in ("img", "script", "link", "iframe", "source") for a in elements.all(tag)]
+    assert all((a.get("src") or a.get("href") or "data:").startswith("data:") for a in loading)
     assert not re.search(r"@import|url\((?!data:)|fetch\(|XMLHttpRequest", markup)
     for href in (a["href"] for a in elements.all("a")):
         file, _, anchor = href.partition("#")
@@ -127,9 +128,22 @@ def test_code_is_folded_and_progress_and_machine_paths_are_gone(page, report):
     assert "a path: ./notebooks/toy/file.txt" in page
 
 
-def test_a_judged_row_can_be_linked_to(page):
-    assert '<tr id="toy-claim">' in page
-    assert "color: red" not in without_code(page)
+def test_a_judged_row_can_be_linked_to_and_wears_a_badge_under_one_header(page):
+    text = without_code(page)
+    assert re.search(r'<tr id="toy-claim">\s*<th scope="row">toy/claim</th><td>' + re.escape(badge("partly")), text)
+    assert "<tr><th>id</th><th>verdict</th></tr></thead>" in text
+    assert "color: red" not in text
+
+
+def test_what_a_failed_rerun_no_longer_shows_is_not_judged_as_new(tmp_path):
+    root = make_workbook(tmp_path)
+    assert main(["notebooks=fine"], root) == 0
+    csv = root / "reports" / "quick" / "data" / "toy-fig1.csv"
+    assert csv.exists()
+    path = root / "notebooks" / "toy" / "01_fine.ipynb"
+    path.write_text(path.read_text().replace("import os, sys", "raise OSError"))
+    assert main(["notebooks=fine"], root) == 1
+    assert not csv.exists()
 
 
 def test_the_footer_says_where_the_page_comes_from(page):
@@ -194,7 +208,9 @@ def test_every_verdict_has_its_own_words_and_a_sign():
 
 def test_the_picture_shows_shares_as_percent_and_leaves_out_bounds():
     shown = scatter.points(LEDGER)
-    assert [(round(p.middle, 6), round(p.measured, 6), round(p.spread, 6)) for p in shown] == [(94, 93.1, 0.4), (86, 90, 0)]
+    assert [p.middle for p in shown] == pytest.approx([94, 86])
+    assert [p.measured for p in shown] == pytest.approx([93.1, 90])
+    assert [p.spread for p in shown] == pytest.approx([0.4, 0])
 
 
 def test_other_units_are_scaled_to_their_largest_printed_value():

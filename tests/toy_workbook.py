@@ -53,8 +53,10 @@ mark = {{"fedlib": {{"id": "toy/fig1"}}, "image/png": {{"alt": 'A "rising" line'
 display({{"image/png": "{PIXEL}", "text/plain": "<toy/fig1>"}}, raw=True, metadata=mark)
 """
 TABLE = """
-display({"text/html": '<style>td {color: red}</style><table border="1" class="dataframe"><tr>\\n<th>toy/claim</th><td>1</td></tr></table>'},
-        raw=True, metadata={"fedlib": {"verdicts": ["toy/claim"]}})
+frame = '<style>td {color: red}</style><table border="1" class="dataframe"><thead>'
+frame += '<tr><th></th><th>verdict</th></tr><tr><th>id</th><th></th></tr></thead>'
+frame += '<tr>\\n<th>toy/claim</th><td>partly</td></tr></table>'
+display({"text/html": frame}, raw=True, metadata={"fedlib": {"verdicts": ["toy/claim"]}})
 """
 
 
@@ -67,7 +69,6 @@ def make_workbook(root: Path) -> Path:
     shutil.copytree(REPOSITORY / "conf", root / "conf", ignore=shutil.ignore_patterns("paper"))
     (root / "conf" / "paper").mkdir()
     (root / "conf" / "paper" / "toy.yaml").write_text(CONFIG)
-    shutil.copy(REPOSITORY / "conf" / "scale" / "paper.yaml", root / "conf" / "scale" / "paper.yaml")
     (root / "conf" / "paper" / "all.yaml").write_text("# @package _global_\ndefaults:\n  - toy\n")
     folder = root / "notebooks" / "toy"
     folder.mkdir(parents=True)

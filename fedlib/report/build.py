@@ -26,13 +26,14 @@ def kernel_environment(config: DictConfig, folder: Path) -> dict[str, str]:
     return {name: value for name, value in variables.items() if value}
 
 
-def build(root: Path, config: DictConfig, folder: Path) -> list[Outcome]:
+def build(root: Path, config: DictConfig, folder: Path, command: str) -> list[Outcome]:
     """Regenerate into `folder`; a notebook that fails still gets its page and does not stop the others."""
     outcomes = []
     with environment(kernel_environment(config, folder)):
         for notebook in selection(root, config):
             values = OmegaConf.to_container(config[notebook.paper][notebook.name], resolve=True)
-            outcomes.append(_one(root, notebook, values, config.scale.name, folder))
+            about = {"command": command, "scale": config.scale.name}
+            outcomes.append(_one(root, notebook, values, about, folder))
     _write_ledger(folder, config.scale.name)
     for executed in sorted((folder / "executed").glob("*.ipynb")):
         html.write(executed, folder, root)  # once more: now the verdicts are known
@@ -40,16 +41,17 @@ def build(root: Path, config: DictConfig, folder: Path) -> list[Outcome]:
     return outcomes
 
 
-def _one(root: Path, notebook: Notebook, values: dict[str, Any], scale: str, folder: Path) -> Outcome:
+def _one(root: Path, notebook: Notebook, values: dict[str, Any], about: dict[str, str], folder: Path) -> Outcome:
+    before = _shown(folder / "executed" / f"{notebook.slug}.ipynb")
     outcome = execute(notebook, values, folder / "executed")
+    _forget(folder, before - _shown(outcome.executed))
     executed = nbformat.read(outcome.executed, as_version=4)
-    executed.metadata["fedlib"] = {
+    executed.metadata["fedlib"] = about | {
         "paper": notebook.paper,
         "notebook": notebook.name,
         "source": notebook.path.relative_to(root).as_posix(),
-        "error": outcome.error,
-        "command": f"python -m fedlib paper={notebook.paper} scale={scale} notebooks=[{notebook.name}]",
-        **provenance.record(root, values, scale, outcome.seconds),
+        "error": html.scrubbed(outcome.error, root),
+        **provenance.record(root, values, outcome.seconds),
     }
     executed.metadata.pop("papermill", None)
     write_atomically(outcome.executed, nbformat.writes(executed) + "\n")
@@ -59,8 +61,19 @@ def _one(root: Path, notebook: Notebook, values: dict[str, Any], scale: str, fol
     return outcome
 
 
+def _shown(executed: Path) -> set[str]:
+    return html.exhibits(nbformat.read(executed, as_version=4)) if executed.exists() else set()
+
+
+def _forget(folder: Path, ids: set[str]) -> None:
+    """What a notebook showed before but not this time (it failed, or changed) must not be judged as if it were new."""
+    for slug in (id.replace("/", "-") for id in ids):
+        for file in (f"data/{slug}.csv", f"data/{slug}-curves.csv", f"figures/{slug}.png"):
+            (folder / file).unlink(missing_ok=True)
+
+
 def _write_ledger(folder: Path, scale: str) -> None:
-    """All papers with a page in this folder, also from earlier batches; somebody's own notebooks print nothing to compare."""
+    """All papers with a page in this folder, also from earlier batches; own notebooks have nothing to compare."""
     shown = {path.stem.split("-")[0] for path in (folder / "executed").glob("*.ipynb")}
     papers = [paper for paper in ledger.papers() if paper in shown]
     if papers:

@@ -66,7 +66,7 @@ class OwnKernel(AsyncKernelManager):
 
 
 class Watched:
-    """While a cell runs, the kernel's own progress bars stand where the bar of cells stood; all else stays in the notebook."""
+    """While a cell runs, the kernel's own progress bars stand where the bar of cells stood; all else is not shown."""
 
     def write(self, text: str) -> None:
         latest = text.rstrip().rsplit("\r", 1)[-1]
@@ -92,7 +92,7 @@ def environment(variables: dict[str, str]) -> Iterator[None]:
 def execute(notebook: Notebook, values: dict[str, Any], folder: Path) -> Outcome:
     """Run with these parameters; `folder/<slug>.ipynb` appears when it is complete, or failed with the error inside."""
     folder.mkdir(parents=True, exist_ok=True)
-    running, final = folder / f"{notebook.slug}.running.ipynb", folder / f"{notebook.slug}.ipynb"
+    running, final = folder / f"{notebook.slug}.running.json", folder / f"{notebook.slug}.ipynb"
     started = time.monotonic()
     try:
         error = _papermill(notebook, running, values)
@@ -125,7 +125,7 @@ def _papermill(notebook: Notebook, output: Path, values: dict[str, Any] | None) 
 
 
 def save(notebook: Notebook) -> str | None:
-    """Execute in place with the notebook's own parameters, from an empty run store, and keep outputs that can be compared."""
+    """Execute in place with the notebook's own parameters, from an empty run store, and keep comparable outputs."""
     with tempfile.TemporaryDirectory() as fresh:
         output = Path(fresh) / "saved.ipynb"
         folders = {"FEDLIB_RUNS": f"{fresh}/runs", "FEDLIB_REPORT": f"{fresh}/report"}
@@ -155,7 +155,7 @@ def clean(notebook: NotebookNode) -> NotebookNode:
 def write_atomically(path: Path, text: str) -> None:
     """Readers see the old file or the new one, never half of either."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
 

@@ -1,7 +1,7 @@
-"""An executed notebook as one HTML page that opens from disk: code folded, contents list, figures with alt text and data.
+"""An executed notebook as one HTML page that opens from disk: code folded, contents list, figures with text and data.
 
-nbconvert walks the cells, `templates/page/index.html.j2` says how each looks. Nothing is loaded from elsewhere: style and
-script are inlined, formulas become MathML (`maths`), pictures are embedded.
+nbconvert walks the cells, `templates/page/index.html.j2` says how each looks. Nothing is loaded from elsewhere: style
+and script are inlined, formulas become MathML (`maths`), pictures are embedded.
 """
 
 import base64
@@ -30,7 +30,9 @@ from fedlib.report.verdicts import LOOKS, badge, entries
 TEMPLATES = Path(__file__).parent / "templates"
 RICHEST_FIRST = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"]
 # pandas puts the index's name into a row of its own; where the corner above it is empty, it belongs there
-INDEX_NAME_ROW = r"<tr([^>]*)>\s*<th></th>((?:(?!</tr>).)*)</tr>\s*<tr>\s*<th>([^<]+)</th>(?:\s*<th></th>)*\s*</tr>\s*</thead>"
+INDEX_NAME_ROW = (
+    r"<tr([^>]*)>\s*<th></th>((?:(?!</tr>).)*)</tr>\s*<tr>\s*<th>([^<]+)</th>(?:\s*<th></th>)*\s*</tr>\s*</thead>"
+)
 PROGRESS = "application/vnd.jupyter.widget-view+json"
 
 
@@ -73,7 +75,7 @@ class Renderer(IPythonRenderer):
 
 
 def embedded(png: str) -> str:
-    """The picture as a data URL: lossless WebP is half the size of PNG, and the legend keeps exactly the colours of the lines."""
+    """The picture as a data URL. Lossless WebP is half the size of PNG; a palette would be smaller but bend colours."""
     with Image.open(io.BytesIO(base64.b64decode(png))) as image:
         small = io.BytesIO()
         image.save(small, "WEBP", lossless=True)
@@ -123,7 +125,7 @@ def inline(*names: str) -> str:
 
 
 def tidy_table(markup: str, mark: dict[str, Any], exhibits: set[str], csv: set[str]) -> str:
-    """A data frame in the page's own style. `mark` is the output's metadata: judged rows get anchors, verdicts get badges."""
+    """A data frame in the page's own style. `mark`, the output's metadata, names judged rows: they get anchors."""
     markup = re.sub(r"<style.*?</style>", "", markup, flags=re.DOTALL)
     kind = "dataframe judged" if "verdicts" in mark else "dataframe"
     markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', f'<table class="{kind}">', markup)
@@ -172,8 +174,8 @@ def scrubbed(value: Any, root: Path) -> Any:
 
 
 def _folders(root: Path) -> list[tuple[str, str]]:
-    named = {str(root): ".", sys.prefix: "<python>", sys.base_prefix: "<python>"}
-    named |= {tempfile.gettempdir(): "<temporary>", str(Path.home()): "~"}
+    named = {str(root): ".", sys.prefix: "[python]", sys.base_prefix: "[python]"}
+    named |= {tempfile.gettempdir(): "[temporary]", str(Path.home()): "~"}
     long_first = sorted(named.items(), key=lambda pair: -len(pair[0]))
     return [(folder + "/", name + "/") for folder, name in long_first if len(folder) > 4]
 

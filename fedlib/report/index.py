@@ -1,6 +1,6 @@
 """`index.html`: what every paper printed, what came out here, and the verdict, with links into the pages.
 
-Made from what lies in the report folder: `ledger.json`, the executed notebooks (which page shows what), `figures/` (thumbnails).
+Made from what lies in the report folder: `ledger.json`, the executed notebooks (which page shows what) and `figures/`.
 It is a single file: thumbnails are embedded, the picture is inline SVG, filters are a few lines of script.
 """
 
@@ -20,7 +20,7 @@ from PIL import Image
 from fedlib import ledger
 from fedlib.report import scatter, verdicts
 from fedlib.report.execute import write_atomically
-from fedlib.report.html import TEMPLATES, inline, title
+from fedlib.report.html import TEMPLATES, exhibits, inline, title
 
 DRAWN = ("figure", "table", "schematic")
 THUMBNAIL = (360, 240)
@@ -28,12 +28,12 @@ THUMBNAIL = (360, 240)
 
 @dataclass(frozen=True)
 class Page:
-    """One notebook's page and the ids it shows, each with the alt text of its picture."""
+    """One notebook's page and the ids that can be found on it."""
 
     file: str
     title: str
     about: dict[str, Any]
-    shows: dict[str, str]
+    shows: set[str]
 
 
 def write(folder: Path) -> Path:
@@ -60,13 +60,10 @@ def write(folder: Path) -> Path:
 
 def _page(executed: Path) -> Page:
     notebook = nbformat.read(executed, as_version=4)
-    shows: dict[str, str] = {}
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
-        mark = output.get("metadata", {}).get("fedlib", {})
-        alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
-        for id in [*([mark["id"]] if "id" in mark else []), *mark.get("verdicts", [])]:
-            shows.setdefault(id, alt)
-    return Page(f"{executed.stem}.html", title(notebook), notebook.metadata.get("fedlib", {}), shows)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    judged = [id for o in outputs for id in o.get("metadata", {}).get("fedlib", {}).get("verdicts", [])]
+    about = notebook.metadata.get("fedlib", {})
+    return Page(f"{executed.stem}.html", title(notebook), about, {*exhibits(notebook), *judged})
 
 
 def _link(id: str, pages: list[Page]) -> str | None:
@@ -136,18 +133,18 @@ def _small(picture: Path) -> str:
 def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
     slug = entry["id"].replace("/", "-")
     cells = [cell | {key: number(cell[key]) for key in ("reported", "measured", "spread")} for cell in entry["cells"]]
-    matching = _counts(cell["verdict"] for cell in entry["cells"])
+    searched = (entry["id"], entry["statement"], entry["note"], entry["verdict"], entry["kind"])
     return entry | {
         "slug": slug,
         "label": label(entry["id"]),
         "href": _link(entry["id"], pages),
         "csv": f"data/{slug}.csv" if (folder / "data" / f"{slug}.csv").exists() else None,
         "cells": cells,
-        "matching": matching,
+        "matching": _counts(cell["verdict"] for cell in entry["cells"]),
         "reported": "" if cells else number(entry["reported"]),
         "measured": "" if cells else number(entry["measured"]),
         "spread": "" if cells or entry["spread"] is None else number(entry["spread"]),
-        "search": " ".join(map(str, (entry["id"], entry["statement"], entry["note"], entry["verdict"], entry["kind"]))).lower(),
+        "search": " ".join(searched).lower(),
     }
 
 

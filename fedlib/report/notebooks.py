@@ -52,7 +52,8 @@ def selection(root: Path, config: DictConfig) -> list[Notebook]:
         return available
     for name in wanted:
         if not any(name in (notebook.name, notebook.label) for notebook in available):
-            raise UsageError(f"notebooks={name}: no such notebook. {valid_names([n.name for n in available], name)}")
+            names = dict.fromkeys(notebook.name for notebook in available)
+            raise UsageError(f"notebooks={name}: no such notebook. {valid_names(names, name)}")
     return [notebook for notebook in available if notebook.name in wanted or notebook.label in wanted]
 
 
@@ -63,4 +64,5 @@ def _check_agreement(notebook: Notebook, config: DictConfig) -> None:
     names = parameters(notebook.path)
     for key in config[notebook.paper][notebook.name]:
         if key not in names:
-            raise UsageError(f"{notebook.label}.{key}: no such parameter in {notebook.path.name}. {valid_names(names, key)}")
+            wrong = f"{notebook.label}.{key}: no such parameter in {notebook.path.name}."
+            raise UsageError(f"{wrong} {valid_names(names, key)}")

@@ -36,14 +36,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def record(root: Path, parameters: dict[str, Any], scale: str, seconds: float) -> dict[str, Any]:
+def record(root: Path, parameters: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Everything the footer of a page shows."""
     return {
         "commit": commit(root),
         "versions": versions(),
         "parameters": [[name, value] for name, value in parameters.items()],  # a list keeps the order of the config
         "seed": parameters.get("seed"),
-        "scale": scale,
         "seconds": round(seconds, 1),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }

@@ -1,7 +1,7 @@
 """Reported against measured, all papers in one picture: an inline SVG drawn while the index is built.
 
-Shares are shown as percent. Quantities in other units are scaled so that the largest printed value of their figure or table
-is 100: their place relative to the identity line is kept, which is all the picture is about.
+Shares are shown as percent. Quantities in other units are scaled so that the largest printed value of their figure or
+table is 100: their place relative to the identity line is kept, which is all the picture is about.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,13 @@ from typing import Any
 from fedlib.ledger import printed_range
 
 SIZE, MARGIN, TOP = 460, 52, 14  # of the square plot, of the axes' labels, above the plot
-SHAPES = ("circle", "square", "triangle", "diamond", "cross")
+SHAPES = (  # corners of each paper's marker; none: a circle
+    (),
+    ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    ((0, -1.2), (1.1, 0.9), (-1.1, 0.9)),
+    ((0, -1.35), (1.35, 0), (0, 1.35), (-1.35, 0)),
+    ((-1.1, -0.9), (1.1, -0.9), (0, 1.2)),
+)
 
 
 @dataclass(frozen=True)
@@ -99,9 +105,11 @@ def svg(entries: list[dict[str, Any]]) -> str:
     axes = Axes([value for p in shown for value in (*p.reported, p.measured)])
     marks = "\n".join(_mark(point, papers.index(point.paper), axes) for point in shown)
     width, height = MARGIN + SIZE + 12, TOP + SIZE + MARGIN
+    named = 'role="img" aria-labelledby="scatter-title scatter-text"'
     return (
-        f'<svg class="scatter" viewBox="0 0 {width} {height}" role="img" aria-labelledby="scatter-title scatter-text">\n'
-        f'<title id="scatter-title">Reported against measured</title>\n<desc id="scatter-text">{_description(shown)}</desc>\n'
+        f'<svg class="scatter" viewBox="0 0 {width} {height}" {named}>\n'
+        '<title id="scatter-title">Reported against measured</title>\n'
+        f'<desc id="scatter-text">{_description(shown)}</desc>\n'
         f"{_frame(axes)}\n{marks}\n</svg>"
     )
 
@@ -135,7 +143,8 @@ def _frame(axes: Axes) -> str:
 
 def _mark(point: Point, series: int, axes: Axes) -> str:
     x, y, (low, high) = axes.x(point.middle), axes.y(point.measured), point.reported
-    bars = f'<line x1="{x}" x2="{x}" y1="{axes.y(point.measured - point.spread)}" y2="{axes.y(point.measured + point.spread)}"/>'
+    least, most = axes.y(point.measured - point.spread), axes.y(point.measured + point.spread)
+    bars = f'<line x1="{x}" x2="{x}" y1="{least}" y2="{most}"/>'
     if high > low:
         bars += f'<line x1="{axes.x(low)}" x2="{axes.x(high)}" y1="{y}" y2="{y}"/>'
     slug = point.entry.replace("/", "-")
@@ -147,15 +156,7 @@ def _mark(point: Point, series: int, axes: Axes) -> str:
 
 def shape(series: int, x: float, y: float, r: float = 4.5) -> str:
     """The marker of the series-th paper: shapes differ, so colour is not needed to tell papers apart."""
-    kind = SHAPES[series % len(SHAPES)]
-    if kind == "circle":
+    corners = SHAPES[series % len(SHAPES)]
+    if not corners:
         return f'<circle cx="{x}" cy="{y}" r="{r}"/>'
-    if kind == "square":
-        return f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r}" height="{2 * r}"/>'
-    corners = {
-        "triangle": [(0, -1.2), (1.1, 0.9), (-1.1, 0.9)],
-        "diamond": [(0, -1.35), (1.35, 0), (0, 1.35), (-1.35, 0)],
-        "cross": [(-1, -1.3), (0, -0.4), (1, -1.3), (1.3, -1), (0.4, 0), (1.3, 1), (1, 1.3), (0, 0.4), (-1, 1.3), (-1.3, 1),
-                  (-0.4, 0), (-1.3, -1)],
-    }[kind]  # fmt: skip
     return f'<polygon points="{" ".join(f"{x + r * dx:.1f},{y + r * dy:.1f}" for dx, dy in corners)}"/>'

@@ -50,7 +50,8 @@ def compose_jobs(root: Path, overrides: list[str], multirun: bool = False) -> li
     """The config of every job that the overrides ask for: one, or one per combination of a sweep."""
     with initialize_config_dir(str(root / "conf"), version_base=HYDRA_VERSION):
         try:
-            parsed = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader()).parse_overrides(overrides)
+            loader = GlobalHydra.instance().config_loader()
+            parsed = OverridesParser.create(config_loader=loader).parse_overrides(overrides)
             _check_choices(parsed)
             _check_keys(parsed)
             jobs = BasicSweeper.split_arguments(parsed, None)[0] if multirun else [overrides]

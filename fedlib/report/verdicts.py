@@ -24,9 +24,8 @@ LOOKS = {
 def badge(verdict: str) -> str:
     """The verdict as inline HTML."""
     colour, sign, meaning = LOOKS.get(verdict, ("calm", "?", ""))
-    return (
-        f'<span class="badge {colour}" title="{escape(meaning)}"><span aria-hidden="true">{sign}</span> {escape(verdict)}</span>'
-    )
+    words = f'<span aria-hidden="true">{sign}</span> {escape(verdict)}'
+    return f'<span class="badge {colour}" title="{escape(meaning)}">{words}</span>'
 
 
 def entries(folder: Path) -> list[dict[str, Any]]:
