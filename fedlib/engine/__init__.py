@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fedlib.engine import conv, crew, dense, layout
-from fedlib.engine.work import Plan, Work, plan
+from fedlib.engine.work import Plan, Work, plan, widest_batch
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 
@@ -66,9 +66,12 @@ def train(
     """
     clients = np.asarray(clients)
     trained = start.expand(len(clients), -1).clone()
+    # One width for the whole cohort: padding changes how sums are cut up, and threads must not.
+    stacked_width = widest_batch(federation, clients, work) if layout.is_dense(federation.network) else None
 
     def train_chunk(chunk: slice) -> None:
-        prepared = plan(federation, clients[chunk], work, round)
+        width = stacked_width or widest_batch(federation, clients[chunk], work)
+        prepared = plan(federation, clients[chunk], work, round, width)
         order = torch.as_tensor(prepared.order) + chunk.start
         stacked = trained[order]
         _descend(federation, stacked, prepared, order, work, direction, loss)

@@ -59,12 +59,17 @@ class Plan:
     order: np.ndarray
 
 
-def plan(federation, clients: np.ndarray, work: Work, round: int) -> Plan:
-    """Draw the minibatches of all clients of a round and stack them."""
+def widest_batch(federation, clients: np.ndarray, work: Work) -> int:
+    """Samples in the largest minibatch of these clients."""
+    return work.batch if work.steps else min(work.batch, max(len(federation.rows[client]) for client in clients))
+
+
+def plan(federation, clients: np.ndarray, work: Work, round: int, width: int) -> Plan:
+    """Draw the minibatches of all clients of a round and stack them, each padded to `width` samples."""
     drawn = [client_batches(federation, client, work, round) for client in clients]
     counts = np.array([len(batches) for batches in drawn])
     order = np.argsort(-counts, kind="stable")
-    rows, share = _padded([drawn[position] for position in order], int(counts.max()))
+    rows, share = _padded([drawn[position] for position in order], int(counts.max()), width)
     _to_rows(federation, clients[order], rows)
     active = (counts[None, :] > np.arange(counts.max())[:, None]).sum(1).tolist()
     per_epoch = counts[order] // (work.epochs or 1)
@@ -72,9 +77,8 @@ def plan(federation, clients: np.ndarray, work: Work, round: int) -> Plan:
     return Plan(torch.as_tensor(rows), torch.as_tensor(share), active, torch.as_tensor(epoch), order)
 
 
-def _padded(drawn: list[Sequence[np.ndarray]], steps: int) -> tuple[np.ndarray, np.ndarray]:
+def _padded(drawn: list[Sequence[np.ndarray]], steps: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions and shares as (steps, clients, batch) blocks; whole epochs are copied at once, short batches one by one."""
-    width = max(len(batches[0]) for batches in drawn)
     positions = np.zeros((steps, len(drawn), width), dtype=np.int64)
     share = np.zeros((steps, len(drawn), width), dtype=np.float32)
     for client, batches in enumerate(drawn):
