@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from torch.nn import functional
 
 from fedlib import engine, federation, models, partition
-from fedlib.engine import Work, dense, layout, readable
+from fedlib.engine import Work, conv, dense, layout, readable
 from fedlib.engine.work import batches, client_batches
 
 BATCH = 16
@@ -123,7 +123,23 @@ def test_training_in_chunks_changes_nothing(make_federation, monkeypatch, kind, 
     whole = rounds_of(engine.train, *arguments)
     monkeypatch.setattr(engine, "CHUNK_BYTES", bytes_allowed)
     assert len(engine._chunks(fed, clients, work)) > 1
-    assert_equal(rounds_of(engine.train, *arguments), whole, relative=1e-6)
+    assert torch.equal(rounds_of(engine.train, *arguments), whole)
+
+
+@pytest.mark.parametrize("batch", [5, 40, 1000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_threads_changes_no_bit(make_federation, monkeypatch, kind, batch):
+    """Some chunks then hold only clients below the batch size, whose minibatches need less padding."""
+    fed = make_federation(kind, l2=0.01)
+    work = Work(lr=0.1, batch=batch, epochs=3, momentum=0.5)
+    trained = {}
+    for threads in (1, 2, 10):
+        monkeypatch.setenv("FEDLIB_THREADS", str(threads))
+        monkeypatch.setattr(engine, "THREAD_FLOPS", 1)
+        assert len(engine._chunks(fed, np.arange(10), work)) == threads
+        trained[threads] = rounds_of(engine.train, fed, np.arange(10), work)
+    assert torch.equal(trained[1], trained[2])
+    assert torch.equal(trained[1], trained[10])
 
 
 def test_a_clients_training_does_not_depend_on_its_company_or_its_place(make_federation):
@@ -140,6 +156,72 @@ def test_rounds_draw_different_batches(make_federation):
     fed = make_federation()
     first, second = (engine.train(fed, fed.start, np.arange(3), WORKS["steps"], round) for round in (1, 2))
     assert not torch.allclose(first, second)
+
+
+# Losses of one's own, convolutional networks, steps on chosen rows
+
+
+def test_the_usual_loss_written_as_a_loss_of_ones_own_changes_nothing(make_federation):
+    fed, clients, work = make_federation("dense", l2=0.02), np.arange(10), WORKS["epochs with momentum"]
+    usual = engine.train(fed, fed.start, clients, work, 1)
+    own = engine.train(fed, fed.start, clients, work, 1, loss=lambda seen, logits, batch: batch.cross_entropy(logits))
+    assert_equal(own, usual)
+
+
+def test_a_loss_sees_the_representation_and_ignores_padding(make_federation):
+    """One full batch an epoch: the step is the gradient of cross-entropy plus the mean square of what the head sees."""
+    fed, work = make_federation("dense"), Work(lr=0.5, batch=1000, epochs=1)
+
+    def loss(seen, logits, batch):
+        return batch.cross_entropy(logits) + (seen.square().sum(2) * batch.share).sum(1)
+
+    trained = engine.train(fed, fed.start, np.array([0, 4]), work, 1, loss=loss)
+    for client, found in zip((0, 4), trained, strict=True):
+        layout.load(fed.network, fed.start)
+        fed.network.zero_grad()
+        seen = fed.network[:-1](fed.x[fed.rows[client], :-1])
+        value = functional.cross_entropy(fed.network[-1](seen), fed.y[fed.rows[client]]) + seen.square().sum(1).mean()
+        value.backward()
+        assert_equal(found, fed.start - 0.5 * layout.gradients(fed.network))
+
+
+@pytest.fixture(scope="module")
+def picture_federation():
+    """Four clients of 3 to 9 colour pictures for the smallest convolutional network."""
+    rng = np.random.default_rng(0)
+    pictures = torch.as_tensor(rng.integers(0, 256, (31, 32, 32, 3), dtype=np.uint8))
+    labels = torch.as_tensor(rng.integers(0, 10, 31))
+    names = tuple("0123456789")
+    dataset = federation.data.Dataset("pictures", pictures, labels, pictures, labels, names, None, None, "pictures")
+    parts = np.split(np.arange(25), [3, 10, 16])
+    return federation.assemble(dataset, parts, models.build("lenet_tutorial", 10, (3, 32, 32)), seed=0, l2=0.01)
+
+
+@pytest.mark.parametrize("name", ["epochs with momentum", "steps", "epochs with decay"])
+def test_convolutional_training_equals_the_readable_loop(picture_federation, name):
+    fed, clients = picture_federation, np.array([2, 0, 3])
+    direction = proximal(fed.start) if name == "steps" else None
+    fast, slow = (train(fed, fed.start, clients, WORKS[name], 1, direction) for train in (engine.train, readable.train))
+    assert_equal(fast - fed.start, slow - fed.start, relative=1e-4)
+
+
+def test_convolutional_gradients_and_scores_equal_the_network_itself(picture_federation):
+    fed = picture_federation
+    pooled = torch.cat([fed.rows[1], fed.rows[3]])
+    assert_equal(engine.union_gradient(fed, fed.start, np.array([1, 3])), readable.gradient(fed, fed.start, pooled))
+    layout.load(fed.network, fed.start)
+    with torch.no_grad():
+        expected = functional.cross_entropy(fed.network(conv.images(fed.x_test)), fed.y_test)
+    assert engine.evaluate(fed, fed.start)["loss"] == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_on_rows_is_one_step_on_those_rows(make_federation, kind):
+    fed = make_federation(kind, l2=0.02)
+    starts = torch.stack([spread_weights(fed, seed) for seed in (1, 2)])
+    rows = [torch.tensor([5, 1, 77]), torch.arange(30)]
+    expected = [own - 0.3 * readable.gradient(fed, own, chosen) for own, chosen in zip(starts, rows, strict=True)]
+    assert_equal(engine.step_on_rows(fed, starts, rows, 0.3), torch.stack(expected))
 
 
 # Clients that share samples
@@ -439,7 +521,9 @@ def test_bytes_become_shares_and_images_channels_first():
     grey = torch.tensor([[[0, 51], [102, 255]]], dtype=torch.uint8)
     torch.testing.assert_close(federation.inputs(grey, dense_network), torch.tensor([[0, 0.2, 0.4, 1, 1]]))
     colour = torch.arange(32 * 32 * 3).reshape(1, 32, 32, 3).to(torch.uint8)
-    assert torch.equal(federation.inputs(colour, convolutions)[0, 2], colour[0, :, :, 2])
+    seen = conv.images(federation.inputs(colour, convolutions))
+    torch.testing.assert_close(seen[0, 2], colour[0, :, :, 2] / 255)
+    assert conv.images(federation.inputs(grey, convolutions)).shape == (1, 1, 2, 2)
 
 
 def test_an_unknown_partitioner_is_answered_with_the_known_ones():
