@@ -87,8 +87,9 @@ def report_folder(config: DictConfig) -> Path:
 
 def command() -> str:
     """What to type for the same results: places and processors are this machine's own affair."""
-    given = HydraConfig.get().overrides.task
-    return shlex.join(["python", "-m", "fedlib", *(o for o in given if not o.startswith(("report=", "data", "engine")))])
+    local = ("report=", "data", "engine")
+    overrides = [override for override in HydraConfig.get().overrides.task if not override.startswith(local)]
+    return shlex.join(["python", "-m", "fedlib", *overrides])
 
 
 def summary(reports: list[tuple[Path, list[Outcome]]]) -> int:

@@ -53,7 +53,7 @@ def test_the_commands_in_the_readme_are_targets_of_the_makefile():
     readme = (REPOSITORY / "README.md").read_text()
     blocks = re.findall(r"^```[a-z]*\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
     named = {word for block in blocks for word in re.findall(r"^(?:\$ )?make ([a-z]+)", block, flags=re.MULTILINE)}
-    assert named <= make_targets()
+    assert {"reports", "test"} <= named <= make_targets()
 
 
 def test_the_promised_targets_exist_and_ci_runs_the_tests():
