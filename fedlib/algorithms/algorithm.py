@@ -57,4 +57,4 @@ def shares(federation: Federation, clients: np.ndarray) -> torch.Tensor:
 
 def mean_by_size(federation: Federation, clients: np.ndarray, stacked: torch.Tensor) -> torch.Tensor:
     """sum_i n_i / n * w_i."""
-    return shares(federation, clients) @ stacked
+    return engine.weighted_sum(shares(federation, clients), stacked)

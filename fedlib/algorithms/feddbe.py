@@ -49,12 +49,12 @@ class FedDBE(FedAvg):
         own = batch.pick(memory)
         rows = weights.unflatten(1, (federation.classes, -1))
         shifted = rows.clone()
-        shifted[:, :, -1] += torch.bmm(rows[:, :, :-1], own.unsqueeze(2)).squeeze(2)
+        shifted[:, :, -1] += engine.product(rows[:, :, :-1], own.unsqueeze(2)).squeeze(2)
         gradient = batch.gradient(shifted.flatten(1)).unflatten(1, (federation.classes, -1))
         gradient = gradient + federation.l2 * (rows - shifted)  # the l2 term belongs to the weights themselves
         error = gradient[:, :, -1] - federation.l2 * rows[:, :, -1]  # sum over samples of p - y
         gradient[:, :, :-1] += error.unsqueeze(2) * own.unsqueeze(1)
-        memory_gradient = torch.bmm(error.unsqueeze(1), rows[:, :, :-1]).squeeze(1)
+        memory_gradient = engine.product(error.unsqueeze(1), rows[:, :, :-1]).squeeze(1)
         memory_gradient += 2 * self.pull / own.shape[1] * (batch.pick(offset) + own)
         memory[batch.positions] = own - self.lr * memory_gradient
         return gradient.flatten(1)
@@ -64,5 +64,5 @@ class FedDBE(FedAvg):
 def offsets(federation: Federation) -> torch.Tensor:
     """Each client's mean representation less the consensus z-bar^g over all clients; exchanged once, before training."""
     weights = federation.class_counts / federation.sizes.unsqueeze(1)
-    means = torch.einsum("ck,ckd->cd", weights, federation.class_means[:, :, :-1])
+    means = engine.product(weights.unsqueeze(1), federation.class_means[:, :, :-1]).squeeze(1)
     return means - mean_by_size(federation, np.arange(federation.clients), means)

@@ -37,38 +37,47 @@ class FedPAC(FedAvg):
         chosen = torch.as_tensor(clients)
         start = torch.where(state["seen"][chosen].unsqueeze(1), state["heads"][chosen], state["weights"])
         local = engine.train(federation, start, clients, self.work(), round)
-        gram, variance = class_statistics(federation)
-        mixing = combine(gram[chosen][:, chosen], variance[chosen], self.tolerance, self.iterations)
-        combined = mixing @ local
+        gram, variance, bound = class_statistics(federation)
+        mixing = combine(gram[chosen][:, chosen], variance[chosen], self.tolerance, self.iterations, bound)
+        combined = engine.product(mixing, local)
         heads, seen = state["heads"].clone(), state["seen"].clone()
         heads[chosen], seen[chosen] = combined, True
         return {"weights": mean_by_size(federation, clients, combined), "heads": heads, "seen": seen}
 
 
 @lru_cache(maxsize=1)
-def class_statistics(federation: Federation) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inner products of the clients' statistics h_i = (p_i(k) * mean of class k)_k, and each client's variance over n_i."""
+def class_statistics(federation: Federation) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Inner products of the clients' statistics h_i = (p_i(k) * mean of class k)_k, each client's variance over n_i, and the
+    largest eigenvalue of the former.
+
+    Combination weights add up to one, so what all h_i have in common cancels; it is taken out here.
+    """
     share = federation.class_counts / federation.sizes.unsqueeze(1)
     means = federation.class_means[:, :, :-1]
     statistics = (share.unsqueeze(2) * means).flatten(1)
+    statistics = statistics - statistics.mean(0)
     squares = torch.stack([(federation.x[rows, :-1] ** 2).sum(1).mean() for rows in federation.rows])
     within = squares - (share * (means**2).sum(2)).sum(1)  # trace of the within-class covariance
-    return statistics @ statistics.T, within.clamp(min=0) / federation.sizes
+    gram = engine.product(statistics, statistics.T)
+    return gram, within.clamp(min=0) / federation.sizes, largest_eigenvalue(gram)
 
 
-def combine(gram: torch.Tensor, variance: torch.Tensor, tolerance: float, iterations: int) -> torch.Tensor:
+def largest_eigenvalue(matrix: torch.Tensor) -> float:
+    return float(np.linalg.eigvalsh(matrix.double().numpy())[-1])
+
+
+def combine(
+    gram: torch.Tensor, variance: torch.Tensor, tolerance: float, iterations: int, bound: float | None = None
+) -> torch.Tensor:
     """Row i minimises sum_j a_j^2 V_j + |h_i - sum_j a_j h_j|^2 over the simplex; all rows at once, by accelerated
-    projected gradients.
-
-    The a_j add up to one, so what all h_j have in common cancels. It is taken out first: it would only shorten the steps.
+    projected gradients. `bound` is at least the largest eigenvalue of `gram`; that of a larger gram matrix will do.
     """
-    centred = gram - gram.mean(0) - gram.mean(1, keepdim=True) + gram.mean()
-    curvature = centred + torch.diag(variance)
-    step = 1 / (2 * torch.linalg.eigvalsh(curvature)[-1])
+    curvature = gram + torch.diag(variance)
+    step = 1 / (2 * ((largest_eigenvalue(gram) if bound is None else bound) + float(variance.max())))
     mixing = torch.eye(len(gram))
     ahead, pace, largest = mixing, 1.0, 0.0
     for _ in range(iterations):
-        moved = project_to_simplex(ahead - step * 2 * (ahead @ curvature - centred))
+        moved = project_to_simplex(ahead - step * 2 * (engine.product(ahead, curvature) - gram))
         next_pace = (1 + np.sqrt(1 + 4 * pace**2)) / 2
         ahead = moved + (pace - 1) / next_pace * (moved - mixing)
         change = float((moved - mixing).abs().max())

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from fedlib.engine import conv, crew, dense, layout
+from fedlib.engine.products import product, weighted_sum
 from fedlib.engine.work import Plan, Work, plan, widest_batch
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
@@ -20,7 +21,7 @@ CHUNK_BYTES = 256 * 2**20  # a cohort is trained in chunks whose weights and sam
 THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
 ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
 
-__all__ = ["Batch", "Work", "evaluate", "gradients", "layout", "step_on_rows", "train", "union_gradient"]
+__all__ = ["Batch", "Work", "evaluate", "gradients", "layout", "product", "step_on_rows", "train", "union_gradient", "weighted_sum"]
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Ten
     """All steps of one chunk, in place. `weights` are in the plan's order."""
     stacked = layout.is_dense(federation.network) and not direction and not loss
     blocks = layout.blocks(federation.network)
-    fast = dense.Momentum(blocks, len(weights), work.momentum, federation.l2) if stacked else None
+    fast = dense.Momentum(blocks, weights, work.momentum, federation.l2) if stacked else None
     velocity = torch.zeros_like(weights) if work.momentum and not stacked else None
     for step, active in enumerate(prepared.active):
         now, rates = weights[:active], _rates(work, prepared, step, order[:active])

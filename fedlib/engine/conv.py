@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedlib.engine import layout
+from fedlib.engine.products import linear
 
 
 def images(x: torch.Tensor) -> torch.Tensor:
@@ -33,7 +34,7 @@ def outputs(network: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> t
 def _apply(layer: nn.Linear | nn.Conv2d, rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     weight, bias = rows[:, :-1], rows[:, -1]
     if isinstance(layer, nn.Linear):
-        return functional.linear(x, weight, bias)
+        return linear(x, weight, bias)
     kernel = weight.reshape(layer.weight.shape).contiguous(memory_format=torch.channels_last)
     return functional.conv2d(x, kernel, bias, layer.stride, layer.padding)
 

@@ -99,6 +99,21 @@ def momentum(
     ]  # fmt: skip
 
 
+def step_sizes(
+    federation: dict, server_lrs: list, participation: float, rounds: int, seed: int, local: dict, every: int
+) -> list[Run]:
+    """Both readings of Eq. (4) over the server's step alpha_g^0."""
+    return [
+        Run(
+            "acfmo", federation, rounds, seed, every=every,
+            options=local | {"participation": participation, "variant": variant, "server_lr": server_lr},
+            label={"variant": variant, "server_lr": server_lr},
+        )
+        for variant in ("current", "printed")
+        for server_lr in server_lrs
+    ]  # fmt: skip
+
+
 def audit(*rows: tuple) -> pd.DataFrame:
     """Rows of (quantity, printed, found, holds), as `checks.statement` reads them."""
     return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
@@ -203,17 +218,17 @@ def _jensen_ratio(federation: Federation, weights: torch.Tensor, client: int) ->
     """For softmax regression a sample's gradient is (p - y) x^T, so its squared norm is |p - y|^2 |x|^2."""
     rows = federation.rows[client]
     x, y = federation.x[rows], federation.y[rows]
-    error = torch.softmax(x @ weights.view(federation.classes, -1).T, 1)
+    error = torch.softmax(engine.product(x, weights.view(federation.classes, -1).T), 1)
     error[torch.arange(len(y)), y] -= 1
     mean_square = (error.square().sum(1) * x.square().sum(1)).mean()
-    mean = (error.T @ x / len(y)).square().sum()
+    mean = (engine.product(error.T, x) / len(y)).square().sum()
     return float(mean_square / mean)
 
 
 def curvature_bounds(federation: Federation) -> tuple[float, float]:
     """mu and L of the regularised objective: the l2 coefficient, and l2 plus half the top eigenvalue of X^T X / n."""
-    x = federation.x.double()
-    top = float(torch.linalg.eigvalsh(x.T @ x / len(x))[-1])
+    x = federation.x.double().numpy()
+    top = float(np.linalg.eigvalsh(x.T @ x / len(x))[-1])
     return federation.l2, federation.l2 + top / 2
 
 

@@ -1,0 +1,70 @@
+"""The workbook as a whole: ledger, notebooks and what they leave behind fit together."""
+
+import ast
+import json
+import os
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from fedlib import ledger
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*/[0-9][0-9]_*.ipynb"))
+ENTRIES = [entry for paper in ledger.papers() for entry in ledger.load(paper).entries]
+
+
+def page_of(entry: ledger.Entry) -> Path | None:
+    paper = entry.id.split("/")[0]
+    return next((path for path in NOTEBOOKS if path.parent.name == paper and path.stem[3:] == entry.page), None)
+
+
+def outputs(path: Path) -> list:
+    return [output for cell in nbformat.read(path, 4).cells for output in cell.get("outputs", [])]
+
+
+def shown_ids(path: Path) -> set[str]:
+    about = [output.get("metadata", {}).get("fedlib", {}) for output in outputs(path)]
+    return {entry["id"] for entry in about if "id" in entry} | {id for entry in about for id in entry.get("verdicts", [])}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_every_ledger_entry_is_shown_on_its_page(entry):
+    page = page_of(entry)
+    assert page is not None, f"{entry.id} names the page {entry.page!r}, which is no notebook"
+    assert entry.id in shown_ids(page)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_every_ledger_entry_has_its_numbers_as_csv_once_the_notebooks_have_run(entry):
+    report = Path(os.environ.get("FEDLIB_REPORT", "missing"))
+    if not (report / "data").is_dir():
+        pytest.skip("the notebooks have not run in this session: make test does that first")
+    file = ledger.data_file(report, entry.id)
+    assert file.exists(), f"no {file.name}"
+    assert len(file.read_text().splitlines()) > 1, f"{file.name} has no rows"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+class TestNotebook:
+    def test_saved_outputs_are_whole_and_name_no_machine(self, path):
+        found = outputs(path)
+        assert found, "saved without outputs"
+        assert not [output for output in found if output.output_type == "error"]
+        assert not re.search(r"/(root|home|tmp|work|Users)/\w", json.dumps(found))
+
+    def test_every_picture_has_alt_text(self, path):
+        pictures = [output for output in outputs(path) if "image/png" in output.get("data", {})]
+        assert all(len(picture.metadata["image/png"]["alt"]) > 20 for picture in pictures)
+
+    def test_parameters_are_literals_with_a_meaning_each(self, path):
+        (cell,) = [cell for cell in nbformat.read(path, 4).cells if "parameters" in cell.metadata.get("tags", [])]
+        for line in ast.parse(cell.source).body:
+            ast.literal_eval(line.value)  # raises when a value is derived from another
+            assert "  # " in cell.source.splitlines()[line.end_lineno - 1], f"no meaning beside {ast.unparse(line)}"
+
+    def test_cells_are_short(self, path):
+        long = [cell.source for cell in nbformat.read(path, 4).cells if len(cell.source.splitlines()) > 40]
+        assert not [source for source in long if not source.startswith("#")]
