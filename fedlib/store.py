@@ -13,8 +13,10 @@ import json
 import os
 import shutil
 import time
+import zipfile
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, lru_cache
+from inspect import signature
 from pathlib import Path
 
 import filelock
@@ -22,13 +24,15 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedlib import algorithms, data
+from fedlib import algorithms, data, partition
 from fedlib.federation import Federation, federate
 from fedlib.simulation import Progress, simulate
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CODE = ("algorithms", "engine", "selection", "federation.py", "models.py", "partition.py", "simulation.py", "streams.py")
 CHECKPOINT_SECONDS = 5.0  # an unfinished run is saved at most this often
+# What damage to a zip of arrays can raise, from a cut-off file to a flipped bit in a header.
+UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)
 
 
 def folder() -> Path:
@@ -50,18 +54,31 @@ class Run:
 
     @property
     def config(self) -> dict:
-        """What determines the result, defaults of the algorithm included."""
+        """What determines the result, all defaults spelled out."""
         config = {name: value for name, value in asdict(self).items() if name != "label"}
-        return config | {"options": asdict(algorithms.create(self.algorithm, **self.options))}
+        options = asdict(algorithms.create(self.algorithm, **self.options))
+        return config | {"options": options, "federation": _with_defaults(self.federation)}
+
+    @cached_property
+    def data_fingerprint(self) -> str:
+        return data.load(self.federation["data_set"]).fingerprint
 
     @cached_property
     def key(self) -> str:
-        content = self.config | {"data": data.load(self.federation["data_set"]).fingerprint, "code": code_digest()}
+        content = self.config | {"data": self.data_fingerprint, "code": code_digest()}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
     def folder(self) -> Path:
         return folder() / self.key
+
+
+def _with_defaults(arguments: dict) -> dict:
+    """Arguments of `federate` with its own defaults and those of the partitioner."""
+    takers = [federate, *filter(None, [partition.PARTITIONERS.get(arguments.get("partitioner"))])]
+    parameters = [parameter for taker in takers for parameter in signature(taker).parameters.values()]
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    return {name: value for name, value in defaults.items() if name != "seed"} | arguments
 
 
 @cache
@@ -73,7 +90,8 @@ def code_digest() -> str:
 
 
 @lru_cache(maxsize=2)
-def _federation(arguments: str, seed: int) -> Federation:
+def _federation(arguments: str, seed: int, data_fingerprint: str) -> Federation:
+    """Kept for the next run; the fingerprint is there so that replaced data is never taken for the old."""
     return federate(**json.loads(arguments), seed=seed)
 
 
@@ -81,7 +99,7 @@ def load(run: Run) -> pd.DataFrame | None:
     """The records of a finished run, or None."""
     if not (run.folder / "run.json").exists():
         return None
-    return pd.read_csv(run.folder / "records.csv", float_precision="round_trip")
+    return pd.read_csv(run.folder / "records.csv")
 
 
 def compute(run: Run, after_round=lambda progress: None, bar: bool | None = False) -> pd.DataFrame:
@@ -96,7 +114,7 @@ def compute(run: Run, after_round=lambda progress: None, bar: bool | None = Fals
 
 
 def _compute(run: Run, after_round, bar) -> pd.DataFrame:
-    federation = _federation(json.dumps(run.federation, sort_keys=True), run.seed)
+    federation = _federation(json.dumps(run.federation, sort_keys=True), run.seed, run.data_fingerprint)
     algorithm = algorithms.create(run.algorithm, **run.options)
     checkpoint, saved = run.folder / "checkpoint.npz", time.monotonic()
     progress = read_checkpoint(checkpoint)
@@ -146,7 +164,7 @@ def read_checkpoint(path: Path) -> Progress | None:
             return Progress(int(saved["round"]), state, json.loads(str(saved["records"])))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, OSError, EOFError) as problem:
+    except UNREADABLE as problem:
         path.rename(path.with_suffix(".unreadable"))
         print(f"checkpoint of run {path.parent.name} set aside, the run starts afresh: {problem}")
         return None
