@@ -4,11 +4,10 @@ import fedlib  # noqa: F401  isort: skip
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 
 from fedlib import federation, partition
-from fedlib.data import Dataset
+from fedlib.data.dataset import Dataset, from_arrays
 
 
 def synthetic_arrays(samples: int, features: int, classes: int, seed: int) -> dict[str, np.ndarray]:
@@ -16,8 +15,8 @@ def synthetic_arrays(samples: int, features: int, classes: int, seed: int) -> di
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(samples + samples // 2) % classes)
     centres = rng.normal(0.5, 0.6, (classes, features))
-    exclusive = np.arange(features) < features // 3
-    centres[:, exclusive] = np.where(np.arange(classes)[:, None] == np.arange(features) % classes, 1.5, -9)[:, exclusive]
+    for feature in range(features // 3):
+        centres[:, feature] = np.where(np.arange(classes) == feature % classes, 1.5, -9)
     values = np.maximum(centres[labels] + 0.4 * rng.normal(size=(len(labels), features)), 0).astype(np.float32)
     x, y = np.split(values, [samples]), np.split(labels, [samples])
     return {"x_train": x[0], "y_train": y[0], "x_test": x[1], "y_test": y[1]}
@@ -28,9 +27,8 @@ def make_dataset():
     """A small data set in memory."""
 
     def make(samples: int = 240, features: int = 12, classes: int = 4, seed: int = 0) -> Dataset:
-        arrays = {name: torch.as_tensor(values) for name, values in synthetic_arrays(samples, features, classes, seed).items()}
-        names = tuple(str(label) for label in range(classes))
-        return Dataset("synthetic", **arrays, classes=names, writer_train=None, writer_test=None, fingerprint="synthetic")
+        arrays = synthetic_arrays(samples, features, classes, seed)
+        return from_arrays("synthetic", arrays, tuple(str(label) for label in range(classes)), fingerprint="synthetic")
 
     return make
 
@@ -44,7 +42,7 @@ def small_network(kind: str, features: int, classes: int) -> nn.Sequential:
 
 @pytest.fixture(scope="session")
 def make_federation(make_dataset):
-    """A small federation; its Dirichlet clients are ragged, some smaller than a batch. `parts` deals the samples otherwise."""
+    """A small federation; its Dirichlet clients are ragged, some smaller than a batch. `parts` deals otherwise."""
 
     def make(kind="softmax", clients=10, alpha=0.5, seed=0, l2=0.0, parts=None, **data) -> federation.Federation:
         dataset = make_dataset(**data)
