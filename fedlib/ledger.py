@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 
 from fedlib import checks
-from fedlib.store import write_atomically
+from fedlib.files import write_atomically, write_text
 
 FOLDER = Path(__file__).parent / "papers"
 KINDS = ("figure", "table", "schematic", "claim", "audit")
@@ -298,8 +298,7 @@ def write(report: Path, names: list[str], scale: str) -> list[dict]:
         if entry.check:
             write_evidence(entry, report)
     text = json.dumps(lines, indent=1, ensure_ascii=False)
-    report.mkdir(parents=True, exist_ok=True)
-    write_atomically(report / "ledger.json", lambda path: path.write_text(text))
+    write_text(report / "ledger.json", text)
     return lines
 
 

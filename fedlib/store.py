@@ -26,6 +26,7 @@ import torch
 
 from fedlib import algorithms, data, partition
 from fedlib.federation import Federation, federate
+from fedlib.files import write_atomically, write_text
 from fedlib.simulation import Progress, simulate
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -138,7 +139,7 @@ def _finish(run: Run, records: pd.DataFrame, federation: Federation, **facts) ->
     versions = {"torch": torch.__version__, "numpy": np.__version__, "code": code_digest()}
     about = run.config | {"partition": federation.fingerprint, "versions": versions} | facts
     write_atomically(run.folder / "records.csv", lambda path: records.to_csv(path, index=False))
-    write_atomically(run.folder / "run.json", lambda path: path.write_text(json.dumps(about, indent=1, sort_keys=True)))
+    write_text(run.folder / "run.json", json.dumps(about, indent=1, sort_keys=True))
     (run.folder / "checkpoint.npz").unlink(missing_ok=True)
 
 
@@ -168,16 +169,6 @@ def read_checkpoint(path: Path) -> Progress | None:
         path.rename(path.with_suffix(".unreadable"))
         print(f"checkpoint of run {path.parent.name} set aside, the run starts afresh: {problem}")
         return None
-
-
-def write_atomically(path: Path, write) -> None:
-    """Call `write(part)` on a file beside `path`, then rename it: readers see the old file or the new one, never half."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write(part)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def forget(run: Run) -> None:

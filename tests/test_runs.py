@@ -18,6 +18,7 @@ from conftest import synthetic_arrays
 import fedlib
 from fedlib import algorithms, federation, simulate, store, study
 from fedlib.simulation import Progress
+from fedlib.files import write_atomically
 from fedlib.store import Run
 
 DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.5, "l2": 0.01}
@@ -202,14 +203,14 @@ def test_an_unreadable_checkpoint_is_set_aside_and_the_run_starts_afresh(
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     target = tmp_path / "records.csv"
-    store.write_atomically(target, lambda part: part.write_text("old"))
+    write_atomically(target, lambda part: part.write_text("old"))
 
     def disk_full(part: Path) -> None:
         part.write_text("half of the n")
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        store.write_atomically(target, disk_full)
+        write_atomically(target, disk_full)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -217,15 +218,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
 def test_a_run_whose_last_write_fails_is_not_finished_and_can_be_repeated(store_folder, tmp_path, monkeypatch):
     run = toy_run()
     expected = computed_elsewhere(run, tmp_path / "other", monkeypatch)
-    write = store.write_atomically
 
-    def full_for_the_last(path, writer):
-        if path.name == "run.json":
-            raise OSError(28, "No space left on device")
-        write(path, writer)
+    def full_for_the_last(path, text):
+        assert path.name == "run.json"
+        raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "write_atomically", full_for_the_last)
+        patch.setattr(store, "write_text", full_for_the_last)
         with pytest.raises(OSError, match="No space left"):
             store.compute(run)
     assert store.load(run) is None

@@ -54,7 +54,7 @@ class ACFMO(Algorithm):
             rate, step_m, step_v = self.rate(round - 1), state["m"], state["v"]
         else:
             rate, step_m, step_v = self.rate(round), m, v
-        accelerated = weights - rate * step_m / (step_v + self.epsilon) ** 0.5  # w-hat^{r-1}, Eq. (4)
+        accelerated = weights - rate * step_m / engine.root(step_v + self.epsilon)  # w-hat^{r-1}, Eq. (4)
         drift = self.drift(federation, accelerated, anchor, clients, round)
         return {"weights": accelerated + rate * drift, "m": m, "v": v}
 

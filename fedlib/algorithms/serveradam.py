@@ -29,5 +29,5 @@ class ServerAdam(Algorithm):
         gradient = engine.union_gradient(federation, state["weights"], self.participants(federation, round))
         m = self.beta1 * state["m"] + (1 - self.beta1) * gradient
         v = self.beta2 * state["v"] + (1 - self.beta2) * gradient**2
-        step = m / (1 - self.beta1**round) / ((v / (1 - self.beta2**round)) ** 0.5 + self.epsilon)
+        step = m / (1 - self.beta1**round) / (engine.root(v / (1 - self.beta2**round)) + self.epsilon)
         return {"weights": state["weights"] - self.lr * step, "m": m, "v": v}

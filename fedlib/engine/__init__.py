@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fedlib.engine import conv, crew, dense, layout
-from fedlib.engine.products import product, weighted_sum
+from fedlib.engine.products import product, root, weighted_sum
 from fedlib.engine.work import Plan, Work, plan, widest_batch
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
@@ -21,7 +21,7 @@ CHUNK_BYTES = 256 * 2**20  # a cohort is trained in chunks whose weights and sam
 THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
 ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
 
-__all__ = ["Batch", "Work", "evaluate", "gradients", "layout", "product", "step_on_rows", "train", "union_gradient", "weighted_sum"]
+__all__ = ["Batch", "Work", "evaluate", "gradients", "layout", "product", "root", "step_on_rows", "train", "union_gradient", "weighted_sum"]
 
 
 @dataclass(frozen=True)

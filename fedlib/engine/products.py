@@ -1,8 +1,9 @@
-"""Matrix products whose digits do not depend on the processor.
+"""Matrix products and square roots whose digits do not depend on the processor.
 
 torch multiplies with MKL, which takes other kernels on Intel's processors than on AMD's even when told to stay with AVX2. NumPy
 multiplies with OpenBLAS, which keeps to the kernels it is told (`numerics` names them), and is faster on the skinny matrices
-of this field. For the same reason square roots are written `x ** 0.5`: `torch.sqrt` asks MKL, which approximates.
+of this field. Square roots likewise: torch asks MKL, which approximates; NumPy rounds correctly. (Exponentials and logarithms of
+whole tensors have the same trouble in torch; `softmax` and `cross_entropy` have not.)
 """
 
 import numpy as np
@@ -41,4 +42,9 @@ def weighted_sum(weights: torch.Tensor, stacked: torch.Tensor) -> torch.Tensor:
     return product(weights.unsqueeze(0), stacked)[0]
 
 
-__all__ = ["linear", "product", "weighted_sum"]
+def root(x: torch.Tensor) -> torch.Tensor:
+    """The square root of each element, correctly rounded."""
+    return torch.from_numpy(np.sqrt(x.numpy()))
+
+
+__all__ = ["linear", "product", "root", "weighted_sum"]

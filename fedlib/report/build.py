@@ -9,7 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from fedlib import ledger, study
 from fedlib.report import html, index, provenance
-from fedlib.report.execute import Outcome, environment, execute, write_atomically
+from fedlib.files import write_text
+from fedlib.report.execute import Outcome, environment, execute
 from fedlib.report.notebooks import Notebook, selection
 
 
@@ -54,7 +55,7 @@ def _one(root: Path, notebook: Notebook, values: dict[str, Any], about: dict[str
         **provenance.record(root, values, outcome.seconds),
     }
     executed.metadata.pop("papermill", None)
-    write_atomically(outcome.executed, nbformat.writes(executed) + "\n")
+    write_text(outcome.executed, nbformat.writes(executed) + "\n")
     html.write(outcome.executed, folder, root)
     state = "FAILED" if outcome.error else "done"
     print(f"{notebook.label}  {state}  {outcome.seconds:.0f} s", file=sys.stderr, flush=True)

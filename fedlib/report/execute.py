@@ -29,6 +29,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from traitlets import default
 
+from fedlib.files import write_text
 from fedlib.report.notebooks import Notebook
 
 NO_PROGRESS = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}
@@ -133,7 +134,7 @@ def save(notebook: Notebook) -> str | None:
             error = _papermill(notebook, output, None)
         cleaned = clean(nbformat.read(output, as_version=4))
     if error is None:
-        write_atomically(notebook.path, nbformat.writes(cleaned) + "\n")
+        write_text(notebook.path, nbformat.writes(cleaned) + "\n")
     return error
 
 
@@ -150,14 +151,6 @@ def clean(notebook: NotebookNode) -> NotebookNode:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     return notebook
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, never half of either."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
 
 
 def main(arguments: list[str] | None = None) -> int:

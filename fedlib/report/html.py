@@ -23,7 +23,8 @@ from PIL import Image
 from traitlets import default
 from traitlets.config import Config
 
-from fedlib.report.execute import PAPERMILL_MARK, write_atomically
+from fedlib.files import write_text
+from fedlib.report.execute import PAPERMILL_MARK
 from fedlib.report.maths import mathml
 from fedlib.report.verdicts import LOOKS, badge, entries
 
@@ -206,5 +207,5 @@ def write(executed: Path, folder: Path, root: Path) -> Path:
         verdicts={entry["id"]: entry["verdict"] for entry in entries(folder)},
     )
     path = folder / f"{executed.stem}.html"
-    write_atomically(path, markup)
+    write_text(path, markup)
     return path

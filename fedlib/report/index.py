@@ -19,7 +19,7 @@ from PIL import Image
 
 from fedlib import ledger
 from fedlib.report import scatter, verdicts
-from fedlib.report.execute import write_atomically
+from fedlib.files import write_text
 from fedlib.report.html import TEMPLATES, exhibits, inline, title
 
 DRAWN = ("figure", "table", "schematic")
@@ -54,7 +54,7 @@ def write(folder: Path) -> Path:
         script=Markup(inline("overview.js")),
     )
     path = folder / "index.html"
-    write_atomically(path, markup)
+    write_text(path, markup)
     return path
 
 

@@ -15,7 +15,8 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from fedlib import ledger
-from fedlib.store import REPOSITORY, write_atomically
+from fedlib.files import write_atomically
+from fedlib.store import REPOSITORY
 
 PALETTE = "colorblind"
 DPI = 110
@@ -75,14 +76,12 @@ def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 def show(frame: pd.DataFrame, **metadata) -> None:
     """Display a frame in full."""
     with pd.option_context("display.max_rows", None, "display.max_columns", None, "display.width", 160,
-                           "display.max_colwidth", 90):  # fmt: skip
+                           "display.max_colwidth", None):  # fmt: skip
         display(frame, metadata=metadata)
 
 
 def _write(kind: str, id: str, suffix: str, write) -> None:
-    folder = report_folder() / kind
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{id.replace('/', '-')}{suffix}", write)
+    write_atomically(report_folder() / kind / f"{id.replace('/', '-')}{suffix}", write)
 
 
 def _entry(id: str) -> ledger.Entry:

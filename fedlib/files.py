@@ -1,0 +1,21 @@
+"""Files that are whole or not there: write beside, then rename."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write(part)` on a file beside `path`, then rename it: readers see the old file or the new one, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(part)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """The same for a text."""
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
