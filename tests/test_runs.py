@@ -17,8 +17,8 @@ from conftest import synthetic_arrays
 
 import fedlib
 from fedlib import algorithms, federation, simulate, store, study
-from fedlib.simulation import Progress
 from fedlib.files import write_atomically
+from fedlib.simulation import Progress
 from fedlib.store import Run
 
 DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.5, "l2": 0.01}

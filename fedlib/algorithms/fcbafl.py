@@ -6,7 +6,7 @@ Device n does not descend its own loss F_n but a surrogate, equation (5), whose 
     grad L_n(w) = grad F_n(w) + eta * gbar - grad F_n(w_prev)
 
 At w_prev the device's own gradient cancels and all devices set off along eta * gbar, the last global gradient; on the way
-they bend to their own curvature. With eta = 0 nothing is left to follow: w_prev is already the minimum.
+each bends to its own curvature. With eta = 0 nothing is left to follow: w_prev is already the minimum.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from fedlib.federation import Federation
 
 @dataclass(frozen=True)
 class LocalDescent(FedAvg):
-    """FedAvg as this paper runs it: Q_l iterations a round, on minibatches or on all data of a device; F(w) is recorded."""
+    """FedAvg as this paper runs it: Q_l iterations a round on minibatches, or on all data of a device; F(w) is recorded."""
 
     batch: int | None = 20  # samples an iteration; None is the full batch, infinity in the paper
     steps: int | None = 20  # Q_l
@@ -37,24 +37,24 @@ class LocalDescent(FedAvg):
         return super().measure(federation, state) | {"train_loss": global_loss(federation, state["weights"])}
 
     def local(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> torch.Tensor:
-        return self.descend(federation, state["weights"], clients, round, torch.zeros(len(clients), 1))
+        return self.descend(federation, state["weights"], clients, round)
 
     def descend(
-        self, federation: Federation, start: torch.Tensor, clients: np.ndarray, round: int, shift: torch.Tensor
+        self, federation: Federation, start: torch.Tensor, clients: np.ndarray, round: int, shift: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The devices' models after local training on grad F_n + shift_n; stacked."""
+        """The devices' models after descending grad F_n, or grad F_n + shift_n; stacked."""
         if self.batch is None:
             return full_batch_descent(federation, start, clients, self.lr, self.steps, shift)
 
-        def direction(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-            return batch.gradient(weights) + batch.pick(shift)
+        def shifted(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+            return batch.gradient(weights).add_(batch.pick(shift))
 
-        return engine.train(federation, start, clients, self.work(), round, direction)
+        return engine.train(federation, start, clients, self.work(), round, None if shift is None else shifted)
 
 
 @dataclass(frozen=True)
 class FCBAFL(LocalDescent):
-    """The surrogate of equation (5); model and gradient are exchanged, equations (10) and (11)."""
+    """The surrogate of equation (5); devices send model and gradient, equations (10) and (11)."""
 
     eta: float = 1.0  # weight of the global gradient; 0 leaves no direction
 
@@ -64,22 +64,21 @@ class FCBAFL(LocalDescent):
             raise ValueError(f"eta={self.eta} must not be negative: it weighs the global gradient")
 
     def init(self, federation: Federation) -> State:
-        """The paper starts from w^0 alone; we also let the devices send their gradients there, else round 1 is lost."""
-        everyone = np.arange(federation.clients)
+        """The paper starts from w^0 alone; here the devices also send their gradients there, else round 1 would be lost."""
         weights = federation.start.clone()
-        gradient = engine.union_gradient(federation, weights, everyone)
+        gradient = engine.union_gradient(federation, weights, np.arange(federation.clients))
         return {"weights": weights, "gradient": gradient, "theta": torch.ones(2)}
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = self.participants(federation, round)
-        weights = state["weights"]
-        shift = self.eta * state["gradient"] - engine.gradients(federation, weights, clients)  # (6) without grad F_n(w)
+        weights, global_part = state["weights"], self.eta * state["gradient"]  # w^{t-1}, eta * gbar^{t-1}
+        shift = global_part - engine.gradients(federation, weights, clients)  # (6) without grad F_n(w)
         local = self.descend(federation, weights, clients, round, shift)  # w_n^t
-        gradients = engine.gradients(federation, local, clients)  # grad F_n(w_n^t), at the device's own model
+        gradients = engine.gradients(federation, local, clients)  # grad F_n(w_n^t), each at the device's own model
         return {
             "weights": mean_by_size(federation, clients, local),  # (10)
             "gradient": mean_by_size(federation, clients, gradients),  # (11)
-            "theta": local_accuracy(gradients + shift, self.eta * state["gradient"]),
+            "theta": local_accuracy(gradients + shift, global_part),
         }
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
@@ -88,35 +87,46 @@ class FCBAFL(LocalDescent):
 
 
 def local_accuracy(left: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|: mean and maximum over the devices. 0 is solved, 1 is untouched."""
-    theta = left.norm(dim=1) / first.norm().clamp(min=1e-30)
+    """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|: mean and maximum over devices. 0 is solved, 1 is untouched."""
+    theta = ((left**2).sum(1) / (first**2).sum().clamp(min=1e-30)) ** 0.5
     return torch.stack([theta.mean(), theta.max()])
 
 
 @torch.no_grad()
 def full_batch_descent(
-    federation: Federation, start: torch.Tensor, clients: np.ndarray, lr: float, steps: int, shift: torch.Tensor
+    federation: Federation,
+    start: torch.Tensor,
+    clients: np.ndarray,
+    lr: float,
+    steps: int,
+    shift: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Gradient descent on grad F_n + shift_n; device by device, so that its samples stay in the cache for all its steps."""
+    """Gradient descent on all samples of a device; device by device, so that its samples stay in the cache for all steps."""
     blocks = layout.blocks(federation.network)
     trained = start.repeat(len(clients), 1)
-    for own, client, constant in zip(trained.split(1), clients, shift, strict=True):
-        rows = federation.rows[client]
-        rows = slice(int(rows[0]), int(rows[-1]) + 1) if federation.contiguous else rows  # a slice is no copy
-        x, y = federation.x[rows].unsqueeze(0), federation.y[rows].unsqueeze(0)
+    for position, client in enumerate(clients):
+        own = trained[position : position + 1]
+        x, y = (samples.unsqueeze(0) for samples in samples_of(federation, client))
         share = torch.full(y.shape, 1 / y.numel())
         for _ in range(steps):
-            gradient = dense.flat_gradients(blocks, own, x, y, share).add_(own, alpha=federation.l2)
-            own -= lr * gradient.add_(constant)
+            update = dense.flat_gradients(blocks, own, x, y, share).add_(own, alpha=federation.l2)
+            own.sub_(update if shift is None else update.add_(shift[position]), alpha=lr)
     return trained
+
+
+def samples_of(federation: Federation, client: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and labels of a device; views where its samples lie side by side."""
+    spans = federation.spans([client])
+    rows = spans[0] if spans else federation.rows[client]
+    return federation.x[rows], federation.y[rows]
 
 
 @torch.no_grad()
 def global_loss(federation: Federation, weights: torch.Tensor) -> float:
     """F(w) of equation (2): mean cross-entropy of all devices' samples, plus l2/2 * |w|^2."""
     blocks, total = layout.blocks(federation.network), 0.0
-    samples = torch.cat(federation.rows) if not federation.contiguous else torch.arange(len(federation.y))
-    for rows in samples.split(engine.ROWS):
-        scores = dense.logits(blocks, weights, federation.x[rows])
-        total += float(torch.nn.functional.cross_entropy(scores.T, federation.y[rows], reduction="sum"))
-    return total / len(samples) + federation.l2 / 2 * float(weights @ weights)
+    for client in range(federation.clients):
+        x, y = samples_of(federation, client)
+        logits = dense.logits(blocks, weights, x).T
+        total += float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))
+    return total / float(federation.sizes.sum()) + federation.l2 / 2 * float((weights**2).sum())
