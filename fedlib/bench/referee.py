@@ -1,0 +1,186 @@
+"""Who may run when: every contestant in its own process, one at a time, taking turns repetition by repetition.
+
+Interleaving spreads whatever else the machine does over all contestants alike. A turn is as many rounds as take half a second
+(at least one); its time divided by its rounds is one measurement.
+"""
+
+import json
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedlib import numerics
+from fedlib.bench.contestants import Contestant
+from fedlib.bench.workloads import Workload
+
+WORKER = Path(__file__).with_name("worker.py")
+TURN_SECONDS = 0.5
+MOST_ROUNDS = 200  # in a turn
+PAUSE_SECONDS = 0.1  # between turns: threads of the one before stop spinning
+PATIENCE_SECONDS = 900
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "JAX_PLATFORMS": "cpu"}
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}  # as numerics.keep_memory
+
+
+class Failed(Exception):
+    """A contestant that broke down, with its last words."""
+
+
+class Unavailable(Exception):
+    """A contestant that does not offer this workload."""
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def environment(contestant: Contestant) -> dict[str, str]:
+    """The contestant's environment: none of fedlib's pins (it sets its own where it wants them), all cores for the others."""
+    free = {name: value for name, value in os.environ.items() if name not in numerics.settings(numerics.processor_flags())}
+    threads = {} if contestant.pinned else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(cores()))
+    return free | threads | QUIET | (KEEP_MEMORY if contestant.keeps_memory else {})
+
+
+class Worker:
+    """The referee's end of the line to one contestant."""
+
+    def __init__(self, contestant: Contestant, workload: Workload, python: str = sys.executable):
+        job = {"module": contestant.module, "pinned": contestant.pinned, "workload": workload.as_dict()}
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        # A session of its own: Ctrl-C reaches the referee alone, which then ends everything in order.
+        self.process = subprocess.Popen(
+            [python, "-P", str(WORKER), json.dumps(job)], env=environment(contestant), start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+        )  # fmt: skip
+        self.rounds: dict[str, int] = {}
+
+    def ready(self) -> dict:
+        """Wait until the contestant is prepared; what it says about itself."""
+        return self._answer()["ready"]
+
+    def play(self, case: str, rounds: int) -> dict:
+        """Let the contestant play; seconds and samples."""
+        try:
+            self.process.stdin.write(json.dumps({"case": case, "rounds": rounds}) + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise Failed(self._last_words()) from None
+        return self._answer()
+
+    def warm_up(self, case: str = "round") -> int:
+        """Two untimed turns, the second of which decides how many rounds make a turn; the samples of a round."""
+        self.play(case, 1)
+        answer = self.play(case, 1)
+        self.rounds[case] = min(MOST_ROUNDS, max(1, math.ceil(TURN_SECONDS / answer["seconds"])))
+        return answer["samples"]
+
+    def turn(self, case: str = "round") -> float:
+        """One measurement: milliseconds a round."""
+        time.sleep(PAUSE_SECONDS)
+        return 1000 * self.play(case, self.rounds[case])["seconds"] / self.rounds[case]
+
+    def _answer(self) -> dict:
+        if not select.select([self.process.stdout], [], [], PATIENCE_SECONDS)[0]:
+            raise Failed(f"no answer within {PATIENCE_SECONDS} s")
+        answer = json.loads(self.process.stdout.readline() or "{}")
+        if "unavailable" in answer:
+            raise Unavailable(answer["unavailable"])
+        if "error" in answer or not answer:
+            raise Failed(answer.get("error") or self._last_words())
+        return answer
+
+    def _last_words(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+        self.errors.seek(0)
+        lines = [line.strip() for line in self.errors if line.strip()]
+        return f"the process ended with code {self.process.poll()}" + (f": {lines[-1]}" if lines else "")
+
+    def close(self) -> None:
+        """End the contestant and whatever it started."""
+        with suppress(OSError):
+            self.process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+@dataclass
+class Measured:
+    """One contestant on one workload: milliseconds a round, one number a repetition; `missing` says why there are none."""
+
+    ms: list[float] = field(default_factory=list)
+    samples: int | None = None  # sample gradients of a round, as counted by the contestant
+    rounds: int | None = None  # of a turn
+    facts: dict = field(default_factory=dict)
+    missing: str | None = None
+
+
+@contextmanager
+def workers(contestants: list[Contestant], workload: Workload, pythons: dict[str, str]) -> Iterator[dict[str, Worker]]:
+    """Processes for these contestants, all ended at the end."""
+    started: dict[str, Worker] = {}
+    try:
+        for contestant in contestants:
+            started[contestant.name] = Worker(contestant, workload, pythons.get(contestant.name, sys.executable))
+        yield started
+    finally:
+        for worker in started.values():
+            worker.close()
+
+
+def contest(
+    workload: Workload,
+    contestants: list[Contestant],
+    repetitions: int,
+    results: dict[str, Measured],
+    pythons: dict[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """All contestants on one workload. `results` fills as it goes, so that an interruption keeps what was measured."""
+    with workers(contestants, workload, pythons) as running:
+        for name in list(running):
+            results[name] = Measured()
+            say(f"{workload.name}  {name} prepares and warms up")
+            _guarded(running, name, results, lambda name=name: _prepare(running[name], results[name]))
+        for repetition in range(repetitions):
+            for name in _rotated(list(running), repetition):
+                _guarded(running, name, results, lambda name=name: results[name].ms.append(running[name].turn()))
+            shown = "  ".join(f"{name} {results[name].ms[-1]:.1f}" for name in results if results[name].ms)
+            say(f"{workload.name}  {repetition + 1}/{repetitions}  ms a round: {shown}")
+
+
+def _prepare(worker: Worker, result: Measured) -> None:
+    result.facts = worker.ready()
+    result.samples = worker.warm_up()
+    result.rounds = worker.rounds["round"]
+
+
+def _rotated(names: list[str], by: int) -> list[str]:
+    """Another one begins each time, so that nobody always follows the same rival."""
+    first = by % max(1, len(names))
+    return names[first:] + names[:first]
+
+
+def _guarded(running: dict[str, Worker], name: str, results: dict[str, Measured], act: Callable[[], None]) -> None:
+    """A contestant that breaks down leaves; the others go on."""
+    try:
+        act()
+    except (Failed, Unavailable) as reason:
+        word = "not available" if isinstance(reason, Unavailable) else "failed"
+        results[name].missing = f"{word}: {reason}"
+        running.pop(name).close()
