@@ -56,10 +56,14 @@ def above(
                 holds = bool(gain.mean() > standard_error(gain))
                 rows.append({over: level, "first": first, "other": other, "gain": gain.mean(), "sd": gain.std(), "holds": holds})
     evidence = pd.DataFrame(rows, columns=[over, "first", "other", "gain", "sd", "holds"])
-    won = int(evidence["holds"].sum())
-    smallest = evidence.loc[evidence["gain"].idxmin()] if len(evidence) else None
-    note = "" if smallest is None else f"Smallest gain {smallest['gain']:+.4f} over {smallest['other']} at {over} {smallest[over]}."
-    return Finding(verdict(won, len(evidence)), f"{won} of {len(evidence)} comparisons", evidence, note=note)
+    won, planned = int(evidence["holds"].sum()), frame[over].nunique() * len(others)
+    if evidence.empty:
+        return Finding(verdict(0, 0), f"0 of {planned} comparisons", evidence)
+    smallest = evidence.loc[evidence["gain"].idxmin()]
+    note = f"Smallest gain {smallest['gain']:+.4f} over {smallest['other']} at {over} {smallest[over]}."
+    if len(evidence) < planned:
+        note += f" Not measured: {planned - len(evidence)}."
+    return Finding(verdict(won, planned), f"{won} of {planned} comparisons", evidence, note=note)
 
 
 def gap_grows(frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str) -> Finding:
@@ -75,12 +79,16 @@ def gap_grows(frame: pd.DataFrame, value: str, key: str, first: str, others: lis
 
 
 def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_better: bool = False) -> Finding:
-    """`which` has the worst mean of all rows at every level of `over`."""
-    means = frame.groupby([over, key])[value].mean().unstack()
+    """`which` has a worse mean than all other rows at every level of `over`."""
+    means = frame.dropna(subset=[value]).groupby([over, key])[value].mean().unstack()
     last = means.idxmax(axis=1) if lower_is_better else means.idxmin(axis=1)
     evidence = means.reset_index().assign(worst=last.to_numpy())
     evidence.columns = [str(column) for column in evidence.columns]
-    holds = int((last == which).sum())
+    rivals = means.drop(columns=which, errors="ignore")
+    if which not in means or rivals.empty:
+        return Finding(verdict(0, 0), "0 of 0 levels", evidence)
+    below = means[which] > rivals.max(axis=1) if lower_is_better else means[which] < rivals.min(axis=1)
+    holds = int(below.sum())
     return Finding(verdict(holds, len(last)), f"{holds} of {len(last)} levels", evidence)
 
 
@@ -96,7 +104,9 @@ def rises(frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better:
 
 def statement(frame: pd.DataFrame) -> Finding:
     """An audit worked out in a notebook: columns quantity, printed, found and holds, one row a quantity."""
-    holds = frame["holds"].astype(bool)
+    if frame.empty:
+        return Finding(verdict(0, 0), None, frame)
+    holds = frame["holds"].eq(True)  # a blank does not hold
     decisive = frame[~holds] if not holds.all() else frame
     shown = "; ".join(f"{row.quantity}: {_short(row.found)}" for row in decisive.head(4).itertuples())
     printed = "; ".join(f"{row.quantity}: {_short(row.printed)}" for row in decisive.head(4).itertuples())
@@ -106,7 +116,7 @@ def statement(frame: pd.DataFrame) -> Finding:
 def _short(value) -> str:
     try:
         return f"{float(value):.4g}"
-    except ValueError:
+    except (TypeError, ValueError):
         return str(value)
 
 

@@ -5,8 +5,10 @@ What a paper prints lives in `papers/<paper>.yaml`: its figures and tables with 
 joins the two; nothing else decides a verdict.
 """
 
+import contextlib
 import json
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
@@ -85,9 +87,11 @@ def load(paper: str, folder: Path = FOLDER) -> Paper:
     if not file.exists():
         raise LedgerError(f"no paper {paper!r}; known: {', '.join(papers())}")
     try:
-        tree = yaml.load(file.read_text(), Loader=_LineLoader)
+        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_LineLoader)
     except yaml.MarkedYAMLError as problem:
         raise LedgerError(f"{file.name}, line {problem.problem_mark.line + 1}: {problem.problem}") from None
+    except yaml.YAMLError as problem:
+        raise LedgerError(f"{file.name}: {problem}") from None
     return _paper(tree, file.name)
 
 
@@ -96,8 +100,19 @@ class _LineLoader(yaml.SafeLoader):
 
 
 def _mapping(loader: _LineLoader, node: yaml.MappingNode) -> dict:
+    _refuse_repeated_keys(node)
     loader.flatten_mapping(node)
     return _Lined(loader.construct_pairs(node, deep=True), node.start_mark.line + 1)
+
+
+def _refuse_repeated_keys(node: yaml.MappingNode) -> None:
+    """YAML would keep the last of two and lose numbers without a word."""
+    seen = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.value in seen:
+            problem = "keys must be plain" if not isinstance(key, yaml.ScalarNode) else f"key {key.value!r} appears twice"
+            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
+        seen.add(key.value)
 
 
 class _Lined(dict):
@@ -113,6 +128,7 @@ def _paper(tree, file: str) -> Paper:
     if not isinstance(tree, _Lined):
         raise LedgerError(f"{file}, line 1: expected a mapping with the keys {', '.join(Paper.__dataclass_fields__)}")
     _require_keys(tree, Paper, file)
+    _require_kind(tree, "entries", list, file)
     entries = tuple(_entry(entry, file) for entry in tree["entries"])
     seen: set[str] = set()
     for entry, raw in zip(entries, tree["entries"], strict=True):
@@ -130,23 +146,33 @@ def _entry(raw, file: str) -> Entry:
         raise LedgerError(f"{file}: each entry must be a mapping, not {raw!r}")
     _require_keys(raw, Entry, file)
     _require(raw["kind"] in KINDS, raw, file, f"kind {raw['kind']!r} must be one of {', '.join(KINDS)}")
-    blocks = tuple(_block(block, file) for block in raw.get("blocks", ()))
+    for name, kind in (("blocks", list), ("options", dict)):
+        _require_kind(raw, name, kind, file)
+    blocks = tuple(_block(block, raw, file) for block in raw.get("blocks", ()))
     entry = Entry(**(raw | {"blocks": blocks}))
     judged = entry.kind in ("claim", "audit")
     _require(judged == bool(entry.check), raw, file, "claims and audits, and only they, name a check")
     known = sorted(checks.CHECKS)
     _require(not judged or entry.check in known, raw, file, f"unknown check {entry.check!r}; known: {', '.join(known)}")
+    if judged:
+        _require_options(entry, raw, file)
     _require(not blocks or entry.value, raw, file, "printed numbers need `value`, the column of the data they print")
     _require(entry.better in ("higher", "lower"), raw, file, "better must be 'higher' or 'lower'")
     _require(entry.kind not in COMPARED or entry.alt, raw, file, "figures and tables need `alt`, what one would see")
     return entry
 
 
-def _block(raw: _Lined, file: str) -> Block:
+def _block(raw, entry: _Lined, file: str) -> Block:
+    _require(isinstance(raw, _Lined), entry, file, f"each block must be a mapping, not {raw!r}")
     _require_keys(raw, Block, file)
+    for name in ("columns", "printed", "where"):
+        _require_kind(raw, name, dict, file)
     _require(len(raw["columns"]) == 1, raw, file, "`columns` names one axis and its values")
-    (width,) = (len(values) for values in raw["columns"].values())
+    ((axis, levels),) = raw["columns"].items()
+    _require_kind(raw["columns"], axis, list, file)
     for name, cells in raw["printed"].items():
+        _require_kind(raw["printed"], name, list, file)
+        width = len(levels)
         _require(len(cells) == width, raw, file, f"row {name!r} has {len(cells)} numbers for {width} columns")
         for cell in (cell for cell in cells if cell is not None):
             try:
@@ -165,6 +191,19 @@ def _require_keys(raw: _Lined, kind: type, file: str) -> None:
     _require(not missing, raw, file, f"missing key {', '.join(map(repr, missing))}")
 
 
+def _require_kind(raw: _Lined, name: str, kind: type, file: str) -> None:
+    if name in raw:
+        wanted = {list: "list", dict: "mapping"}[kind]
+        _require(isinstance(raw[name], kind), raw, file, f"{name!r} must be a {wanted}, not {raw[name]!r}")
+
+
+def _require_options(entry: Entry, raw: _Lined, file: str) -> None:
+    try:
+        signature(checks.CHECKS[entry.check]).bind("the data", **entry.options)
+    except TypeError as problem:
+        raise LedgerError(f"{file}, line {raw.line}: options of check {entry.check!r}: {problem}") from None
+
+
 def _require(condition: bool, raw: _Lined, file: str, complaint: str) -> None:
     if not condition:
         raise LedgerError(f"{file}, line {raw.line}: {complaint}")
@@ -172,18 +211,23 @@ def _require(condition: bool, raw: _Lined, file: str, complaint: str) -> None:
 
 def printed_range(cell) -> tuple[float, float]:
     """Low and high of a printed value: 96, "87..89", "<90" or ">0.9"."""
+    with contextlib.suppress(ValueError):
+        low, high = _bounds(cell)
+        if low <= high:
+            return low, high
+    raise ValueError(f"{cell!r} is no printed value: write a number, 'low..high', '<high' or '>low'")
+
+
+def _bounds(cell) -> tuple[float, float]:
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return float(cell), float(cell)
-    try:
-        text = str(cell)
-        if text.startswith("<"):
-            return float("-inf"), float(text[1:])
-        if text.startswith(">"):
-            return float(text[1:]), float("inf")
-        low, high = text.split("..")
-        return float(low), float(high)
-    except ValueError:
-        raise ValueError(f"{cell!r} is no printed value: write a number, 'low..high', '<high' or '>low'") from None
+    text = str(cell)
+    if text.startswith("<"):
+        return float("-inf"), float(text[1:])
+    if text.startswith(">"):
+        return float(text[1:]), float("inf")
+    low, high = text.split("..")
+    return float(low), float(high)
 
 
 def data_file(report: Path, id: str) -> Path:
@@ -193,7 +237,7 @@ def data_file(report: Path, id: str) -> Path:
 def measured(report: Path, id: str) -> pd.DataFrame | None:
     """The numbers behind a figure or table in this report, or None."""
     file = data_file(report, id)
-    return pd.read_csv(file, float_precision="round_trip") if file.exists() else None
+    return pd.read_csv(file) if file.exists() else None
 
 
 def judge(entry: Entry, report: Path) -> dict:
@@ -257,7 +301,8 @@ def _compare_block(entry: Entry, block: Block, frame: pd.DataFrame) -> list[dict
     for name, printed in block.printed.items():
         for level, cell in zip(levels, printed, strict=True):
             if cell is not None:
-                values = frame[(frame[block.rows] == name) & (frame[axis] == level)][entry.value] * entry.scale
+                rows = frame[(frame[block.rows] == name) & (frame[axis] == level)]
+                values = rows[entry.value].dropna() * entry.scale  # a blank is no measurement
                 label = ", ".join(map(str, [*block.where.values(), name, level]))
                 cells.append({"label": label} | _cell(entry, cell, values))
     return cells
