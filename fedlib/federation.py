@@ -109,6 +109,8 @@ def assemble(
     dataset: data.Dataset, parts: list[np.ndarray], network: nn.Sequential, seed: int, l2: float = 0.0
 ) -> Federation:
     """Lay the samples out client by client and prepare them for the network."""
+    if empty := [client for client, part in enumerate(parts) if len(part) == 0]:
+        raise ValueError(f"clients {empty} have no samples: leave them out, or deal so that every client gets some")
     indices = np.concatenate(parts)
     shared = len(np.unique(indices)) < len(indices)
     if shared:

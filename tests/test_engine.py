@@ -529,3 +529,8 @@ def test_bytes_become_shares_and_images_channels_first():
 def test_an_unknown_partitioner_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match="unknown partitioner 'random'; known: by_writer, dirichlet, .*shards"):
         federation.federate("mnist", "random", 10)
+
+
+def test_a_client_without_samples_is_an_error(make_federation):
+    with pytest.raises(ValueError, match=r"clients \[1, 3\] have no samples: leave them out"):
+        make_federation(parts=[np.arange(3), np.array([], dtype=np.int64), np.arange(3, 9), np.array([], dtype=np.int64)])
