@@ -372,7 +372,11 @@ def random_programme(clients: int, noise: float, seed: int) -> tuple[np.ndarray,
 def test_combinations_of_heads_reach_the_optimum_of_slsqp(clients, noise, seed):
     gram, variance = random_programme(clients, noise, seed)
     programme = torch.tensor(gram).float(), torch.tensor(variance).float()
-    tight, usual = fedpac.combine(*programme, 1e-6, 3000), fedpac.combine(*programme, 1e-3, 100)
+    bound = fedpac.largest_eigenvalue(programme[0])
+    tight, usual = (
+        fedpac.combine(*programme, torch.eye(clients), bound, tolerance, iterations)
+        for tolerance, iterations in [(1e-7, 3000), (0.02, 200)]
+    )
     for own in range(min(clients, 3)):
         best, value = best_combination(gram, variance, own)
         gain = value(np.eye(clients)[own]) - value(best)  # over the client's own head alone
@@ -383,11 +387,11 @@ def test_combinations_of_heads_reach_the_optimum_of_slsqp(clients, noise, seed):
 
 
 def test_a_client_without_company_keeps_its_own_head():
-    torch.testing.assert_close(fedpac.combine(torch.tensor([[4.0]]), torch.tensor([0.5]), 1e-3, 100), torch.ones(1, 1))
+    torch.testing.assert_close(fedpac.combine(torch.tensor([[4.0]]), torch.tensor([0.5]), torch.ones(1, 1), 4.0, 1e-3, 100), torch.ones(1, 1))
 
 
 def test_alike_clients_share_their_heads_by_the_inverse_of_their_variance():
-    mixing = fedpac.combine(torch.ones(3, 3), torch.tensor([1.0, 2.0, 4.0]), 1e-7, 5000)
+    mixing = fedpac.combine(torch.ones(3, 3), torch.tensor([1.0, 2.0, 4.0]), torch.eye(3), 3.0, 1e-7, 5000)
     torch.testing.assert_close(mixing, torch.tensor([[4, 2, 1]] * 3) / 7, rtol=1e-3, atol=1e-3)
 
 
@@ -432,10 +436,8 @@ def test_fedpac_server_model_is_the_mean_of_the_combined_heads(make_federation):
     state = algorithm.round(fed, algorithm.init(fed), 1)
     clients = algorithm.participants(fed, 1)
     local = readable.train(fed, fed.start, clients, algorithm.work(), 1)
-    gram, variance, bound = fedpac.class_statistics(fed)
     chosen = torch.as_tensor(clients)
-    own = gram[chosen][:, chosen], variance[chosen]
-    mixing = fedpac.combine(*own, algorithm.tolerance, algorithm.iterations, bound)
+    mixing = algorithm.combination(fed, torch.eye(fed.clients), chosen)
     heads = torch.stack([sum(share * head for share, head in zip(row, local, strict=True)) for row in mixing])
     assert_equal(state["heads"][chosen].flatten(), heads.flatten())
     sizes = fed.sizes[chosen]
