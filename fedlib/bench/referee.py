@@ -1,7 +1,8 @@
 """Who may run when: every contestant in its own process, one at a time, taking turns repetition by repetition.
 
-Interleaving spreads whatever else the machine does over all contestants alike. A turn is as many rounds as take half a second
-(at least one); its time divided by its rounds is one measurement.
+Interleaving spreads whatever else the machine does over all contestants alike. Those who wait are stopped by a signal: some
+simulators keep threads and servers busy when nothing is asked of them. A turn is one untimed round to wake up, where rounds
+are short, then as many rounds as take half a second (at least one); its time divided by its rounds is one measurement.
 """
 
 import json
@@ -25,7 +26,7 @@ from fedlib.bench.workloads import Workload
 WORKER = Path(__file__).with_name("worker.py")
 TURN_SECONDS = 0.5
 MOST_ROUNDS = 200  # in a turn
-PAUSE_SECONDS = 0.1  # between turns: threads of the one before stop spinning
+WAKE_SECONDS = 0.2  # from the signal to the first round
 PATIENCE_SECONDS = 900
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "JAX_PLATFORMS": "cpu"}
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}  # as numerics.keep_memory
@@ -86,8 +87,19 @@ class Worker:
 
     def turn(self, case: str = "round") -> float:
         """One measurement: milliseconds a round."""
-        time.sleep(PAUSE_SECONDS)
-        return 1000 * self.play(case, self.rounds[case])["seconds"] / self.rounds[case]
+        rounds = self.rounds[case]
+        self.signal(signal.SIGCONT)
+        time.sleep(WAKE_SECONDS)
+        if rounds > 1:
+            self.play(case, 1)
+        seconds = self.play(case, rounds)["seconds"]
+        self.signal(signal.SIGSTOP)
+        return 1000 * seconds / rounds
+
+    def signal(self, number: int) -> None:
+        """Stop, continue or kill the contestant with everything it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
     def _answer(self) -> dict:
         if not select.select([self.process.stdout], [], [], PATIENCE_SECONDS)[0]:
@@ -108,12 +120,12 @@ class Worker:
 
     def close(self) -> None:
         """End the contestant and whatever it started."""
+        self.signal(signal.SIGCONT)
         with suppress(OSError):
             self.process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(20)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
         self.errors.close()
@@ -131,15 +143,12 @@ class Measured:
 
 
 @contextmanager
-def workers(contestants: list[Contestant], workload: Workload, pythons: dict[str, str]) -> Iterator[dict[str, Worker]]:
-    """Processes for these contestants, all ended at the end."""
-    started: dict[str, Worker] = {}
+def started(processes: dict[str, Worker]) -> Iterator[dict[str, Worker]]:
+    """Whatever processes are added meanwhile are ended at the end."""
     try:
-        for contestant in contestants:
-            started[contestant.name] = Worker(contestant, workload, pythons.get(contestant.name, sys.executable))
-        yield started
+        yield processes
     finally:
-        for worker in started.values():
+        for worker in processes.values():
             worker.close()
 
 
@@ -152,15 +161,16 @@ def contest(
     say: Callable[[str], None],
 ) -> None:
     """All contestants on one workload. `results` fills as it goes, so that an interruption keeps what was measured."""
-    with workers(contestants, workload, pythons) as running:
-        for name in list(running):
-            results[name] = Measured()
-            say(f"{workload.name}  {name} prepares and warms up")
+    with started({}) as running:
+        for contestant in contestants:
+            say(f"{workload.name}  {contestant.name} prepares and warms up")
+            name, results[contestant.name] = contestant.name, Measured()
+            running[name] = Worker(contestant, workload, pythons.get(name, sys.executable))
             _guarded(running, name, results, lambda name=name: _prepare(running[name], results[name]))
         for repetition in range(repetitions):
             for name in _rotated(list(running), repetition):
                 _guarded(running, name, results, lambda name=name: results[name].ms.append(running[name].turn()))
-            shown = "  ".join(f"{name} {results[name].ms[-1]:.1f}" for name in results if results[name].ms)
+            shown = "  ".join(f"{name} {results[name].ms[-1]:.1f}" for name in running)
             say(f"{workload.name}  {repetition + 1}/{repetitions}  ms a round: {shown}")
 
 
@@ -168,6 +178,7 @@ def _prepare(worker: Worker, result: Measured) -> None:
     result.facts = worker.ready()
     result.samples = worker.warm_up()
     result.rounds = worker.rounds["round"]
+    worker.signal(signal.SIGSTOP)
 
 
 def _rotated(names: list[str], by: int) -> list[str]:
