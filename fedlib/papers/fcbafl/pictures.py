@@ -1,0 +1,194 @@
+"""Drawings of the FCBAFL notebooks: the system (Fig. 1), a toy with two devices, energies over a sweep, the maps."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from matplotlib.ticker import PercentFormatter
+
+COLOURS = seaborn.color_palette("colorblind")
+FLOWS = (
+    ("device n", "server", "local model w_n and gradient grad F_n(w_n)"),
+    ("server", "device n", "model w and gradient gbar, averaged by data size"),
+    ("server", "device n", "share b_n of the band"),
+    ("device n", "device n", "Q_l local iterations at frequency f_n"),
+)
+
+
+def system() -> tuple[Figure, pd.DataFrame]:
+    """Fig. 1: who sends what to whom."""
+    fig, axes = plt.subplots(figsize=(8.5, 4.2))
+    axes.set(xlim=(0, 10), ylim=(0, 5.4))
+    axes.axis("off")
+    _box(axes, 2.7, 4.1, 4.6, 1.1, "server\naverages models (10) and gradients (11)\nshares out the band", COLOURS[0])
+    for position, name in enumerate(("device 1", "device 2", "device N")):
+        left = (0.2, 3.7, 7.2)[position]
+        _box(axes, left, 0.2, 2.6, 1.3, f"{name}\nown data, own channel\n$Q_l$ iterations at $f_{name[-1]}$", COLOURS[1])
+        middle, target = left + 1.3, 5 + (position - 1) * 1.2
+        _arrow(axes, (middle - 0.2, 1.55), (target - 0.2, 4.05), COLOURS[2])
+        _arrow(axes, (target + 0.2, 4.05), (middle + 0.2, 1.55), COLOURS[3])
+    axes.text(6.75, 0.85, "...", ha="center", fontsize=16)
+    axes.text(0.2, 3.3, "up, on the share $b_n$:\n$w_n$, $\\nabla F_n(w_n)$", color=COLOURS[2], fontsize=10)
+    axes.text(7.6, 3.3, "down, to all:\n$w$, $\\bar g$", color=COLOURS[3], fontsize=10)
+    return fig, pd.DataFrame(FLOWS, columns=["from", "to", "what"])
+
+
+def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour) -> None:
+    axes.add_patch(FancyBboxPatch((left, bottom), width, height, boxstyle="round,pad=0.05", fc="white", ec=colour, lw=1.8))
+    axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=9.5)
+
+
+def _arrow(axes: Axes, start: tuple, end: tuple, colour) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.8})
+
+
+# Two devices with quadratic losses F_n(w) = (w - m_n)' H_n (w - m_n) / 2.
+CURVATURE = np.array([[2.0, 0.4], [0.4, 2.0]])  # diagonals of H_1 and H_2
+MINIMA = np.array([[-1.0, 0.6], [1.0, -0.6]])  # m_1 and m_2
+OPTIMUM = (CURVATURE * MINIMA).sum(0) / CURVATURE.sum(0)  # of the mean loss
+
+
+def toy_rounds(start: np.ndarray, eta: float | None, rounds: int, lr: float = 0.1, steps: int = 20) -> list[np.ndarray]:
+    """Paths of both devices in each round, (2, steps + 1, 2): FedAvg (eta None) or FCBAFL with full batches."""
+    gradient, paths = (CURVATURE * (start - MINIMA)).mean(0), []  # gbar^0
+    for _ in range(rounds):
+        own = CURVATURE * (start - MINIMA)
+        shift = 0 * own if eta is None else eta * gradient - own  # (6) without grad F_n(w)
+        path = [np.stack([start, start])]
+        for _ in range(steps):
+            path.append(path[-1] - lr * (CURVATURE * (path[-1] - MINIMA) + shift))
+        start = path[-1].mean(0)  # (10)
+        gradient = (CURVATURE * (path[-1] - MINIMA)).mean(0)  # (11)
+        paths.append(np.stack(path, axis=1))
+    return paths
+
+
+def toy(panels: dict[str, float | None], start: tuple[float, float] = (-1.4, -1.1)) -> tuple[Figure, pd.DataFrame]:
+    """One panel a method: where the two devices walk in the first round, and where their averages lie after each of 20."""
+    fig, row = plt.subplots(1, len(panels), figsize=(3.3 * len(panels), 3.9), sharex=True, sharey=True)
+    distances = {}
+    for axes, (title, eta) in zip(row, panels.items(), strict=True):
+        paths = toy_rounds(np.array(start), eta, 20)
+        averages = np.stack([np.array(start), *(path[:, -1].mean(0) for path in paths)])
+        _draw_toy(axes, paths[0], averages)
+        axes.set(title=title, xlabel="first weight")
+        far = ((averages - OPTIMUM) ** 2).sum(1) ** 0.5
+        distances[title] = {f"round {round}": far[round] for round in (0, 1, 5, 20)}
+    row[0].set_ylabel("second weight")
+    fig.legend(*row[0].get_legend_handles_labels(), loc="lower center", ncols=3, frameon=False)
+    fig.subplots_adjust(bottom=0.34)
+    return fig, pd.DataFrame(distances).T.rename_axis("distance to the minimum").round(3)
+
+
+def _draw_toy(axes: Axes, first: np.ndarray, averages: np.ndarray) -> None:
+    span = np.meshgrid(np.linspace(-1.8, 1.4, 80), np.linspace(-1.4, 1.0, 80))
+    loss = sum((CURVATURE[n, k] * (span[k] - MINIMA[n, k]) ** 2) for n in range(2) for k in range(2))
+    axes.contour(*span, loss, levels=8, colors="0.85", linewidths=0.8)
+    for device, path in enumerate(first):
+        axes.plot(*path.T, ".-", color=COLOURS[device], markersize=4, label=f"device {device + 1}, first round")
+        axes.plot(*MINIMA[device], "x", color=COLOURS[device], markersize=8, label=f"its minimum ({device + 1})")
+    axes.plot(*averages.T, "D-", color="black", markersize=4, linewidth=0.8, label="average, round by round")
+    axes.plot(*OPTIMUM, "*", color=COLOURS[3], markersize=13, label="global minimum")
+    axes.grid(False)
+
+
+def steps(tuned: pd.DataFrame, rounds: int, floor: float) -> Figure:
+    """Accuracy over the step size; what falls below `floor` leaves the picture."""
+    fig, axes = plt.subplots(figsize=(7, 4))
+    for title, curve in tuned.groupby("curve", sort=False):
+        axes.plot(curve["lr"], curve["accuracy"], marker="o", label=title, **_look(title))
+    axes.set(xscale="log", xlabel="step size", ylabel=f"accuracy after {rounds} rounds")
+    axes.set_ylim(floor, tuned["accuracy"].max() + 0.01)
+    axes.set_xticks(rates := sorted(tuned["lr"].unique()), [f"{rate:g}" for rate in rates])
+    axes.minorticks_off()
+    axes.legend()
+    return fig
+
+
+def curves(frame: pd.DataFrame, value: str, label: str, title: str, low: float, high: float, log: bool = False) -> Figure:
+    """One panel a batch, one line a curve with a band of one standard deviation over seeds; looks are fixed by name."""
+    batches = list(frame["batch"].unique())
+    fig, row = plt.subplots(1, len(batches), figsize=(2 + 4 * len(batches), 4), sharey=True, squeeze=False, layout="constrained")
+    for axes, batch in zip(row[0], batches, strict=True):
+        for curve, runs in frame[frame["batch"] == batch].groupby("curve", sort=False):
+            by_round = runs.groupby("round")[value]
+            mean, spread = by_round.mean(), by_round.std().fillna(0)
+            axes.plot(mean.index, mean, label=curve, **_look(curve))
+            axes.fill_between(mean.index, mean - spread, mean + spread, color=_look(curve)["color"], alpha=0.2, linewidth=0)
+        axes.set(title=title.format(batch), xlabel="communication round", ylim=(low, high), yscale="log" if log else "linear")
+        if log:
+            axes.set_yticks(ticks := [tick for tick in (0.3, 0.4, 0.5, 0.7, 1.0, 1.4) if low <= tick <= high], ticks)
+            axes.minorticks_off()
+    row[0, 0].set_ylabel(label)
+    row[0, -1].legend()
+    return fig
+
+
+def _look(curve: str) -> dict:
+    """Colour and dash of a curve: FedAvg is blue, FCBAFL goes by its eta."""
+    if curve.startswith("FedAvg"):
+        return {"color": COLOURS[0], "linestyle": "-" if curve == "FedAvg" else (0, (1, 1))}
+    eta = float(curve.rsplit(" ", 1)[1])
+    known = {0.2: (1, (0, (4, 2))), 0.5: (2, (0, (5, 1, 1, 1))), 1.0: (3, "-")}
+    colour, dash = known.get(eta, (4, "--"))
+    return {"color": COLOURS[colour], "linestyle": dash}
+
+
+def energies(frame: pd.DataFrame, axis: str, label: str, schemes: list[str]) -> Figure:
+    """Energy of a round over a sweep, one line a scheme with a band of one standard deviation over draws."""
+    points = frame[(frame["sweep"] == "point") & frame["scheme"].isin(schemes)]
+    fig, axes = plt.subplots(figsize=(7.2, 4.2))
+    seaborn.lineplot(
+        points, x=axis, y="energy_j", hue="scheme", style="scheme", hue_order=schemes, style_order=schemes, markers=True,
+        errorbar="sd", ax=axes,
+    )  # fmt: skip
+    axes.set(xlabel=label, ylabel="energy of a round in J")
+    axes.set_ylim(bottom=0)
+    axes.legend(title=None, ncols=2)
+    return fig
+
+
+def maps(frame: pd.DataFrame, printed: dict[tuple[str, str], float], here: tuple[float, float]) -> Figure:
+    """One heat map of the saving a printed percentage, its contour where the map reaches it, a cross at our setting."""
+    fig, panels = plt.subplots(2, 4, figsize=(13, 6.4), sharex=True, sharey=True, layout="constrained")
+    for axes, ((figure, scheme), value) in zip(panels.flat, printed.items(), strict=False):
+        chosen = frame[(frame["figure"] == figure) & (frame["scheme"] == scheme)]
+        table = chosen.pivot(index="radius_km", columns="capacitance", values="saving")
+        image = axes.pcolormesh(table.columns, table.index, table, cmap="mako_r", vmin=0, vmax=0.8, shading="nearest")
+        if table.to_numpy().min() < value < table.to_numpy().max():
+            axes.contour(table.columns, table.index, table, levels=[value], colors=[COLOURS[1]], linewidths=2.5)
+        axes.plot(*here, "x", color="white", markersize=9, markeredgewidth=2)
+        best = "OA" if figure == "fig8" else "OF"
+        axes.set(xscale="log", yscale="log", title=f"{figure}: {best} on {scheme}, printed {value:.1%}")
+    for axes in panels.flat[len(printed) :]:
+        axes.axis("off")
+    fig.colorbar(image, ax=panels, label="saving", format=PercentFormatter(1), shrink=0.8)
+    fig.supxlabel("capacitance sigma")
+    fig.supylabel("radius of the cell in km")
+    return fig
+
+
+def gaps(frame: pd.DataFrame) -> Figure:
+    """What the joint optimum saves, over the deadline, one line a number of devices."""
+    fig, axes = plt.subplots(figsize=(7.2, 4))
+    counts = frame.assign(devices=frame["devices"].astype(str) + " devices")
+    seaborn.lineplot(counts, x="deadline_s", y="gap", hue="devices", style="devices", markers=True, errorbar="sd", ax=axes)
+    axes.set(xlabel="deadline in s", ylabel="saved by the joint optimum")
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=1))
+    axes.legend(title=None)
+    return fig
+
+
+def bars(frame: pd.DataFrame, title: str) -> Figure:
+    """Sending and computing of each scheme as stacked bars."""
+    fig, axes = plt.subplots(figsize=(7.2, 3.6))
+    bottom = np.zeros(len(frame))
+    for part, colour in zip(frame.columns, COLOURS, strict=False):
+        axes.bar(frame.index, frame[part], bottom=bottom, color=colour, label=part)
+        bottom = bottom + frame[part].to_numpy()
+    axes.set(ylabel="energy of a round in J", title=title)
+    axes.legend()
+    return fig
