@@ -7,6 +7,7 @@ when its mean is larger than its standard error over seeds; one seed has no erro
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,11 @@ def standard_error(differences: pd.Series) -> float:
     return float(differences.std() / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
 
 
+def counts(differences: pd.Series) -> bool:
+    """Whether a positive difference is more than noise: its mean exceeds its standard error over seeds."""
+    return bool(differences.mean() > standard_error(differences))
+
+
 def above(
     frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str, lower_is_better: bool = False
 ) -> Finding:
@@ -53,8 +59,8 @@ def above(
         for other in others:
             gain = paired(frame, value, key, first, other, {over: level}) * (-1 if lower_is_better else 1)
             if len(gain):
-                holds = bool(gain.mean() > standard_error(gain))
-                rows.append({over: level, "first": first, "other": other, "gain": gain.mean(), "sd": gain.std(), "holds": holds})
+                found = {"gain": gain.mean(), "sd": gain.std(), "holds": counts(gain)}
+                rows.append({over: level, "first": first, "other": other} | found)
     evidence = pd.DataFrame(rows, columns=[over, "first", "other", "gain", "sd", "holds"])
     won, planned = int(evidence["holds"].sum()), frame[over].nunique() * len(others)
     if evidence.empty:
@@ -70,10 +76,10 @@ def gap_grows(frame: pd.DataFrame, value: str, key: str, first: str, others: lis
     """The lead of `first` over the best of `others` grows from each level of `over` to the next lower one."""
     best = frame[frame[key].isin(others)].groupby([over, "seed"])[value].max()
     own = frame[frame[key] == first].set_index([over, "seed"])[value]
-    lead = (own - best).dropna().groupby(level=0)
-    evidence = pd.DataFrame({"lead": lead.mean(), "sd": lead.std()}).reset_index()
-    steps = -np.diff(evidence["lead"])  # levels rise, the lead should fall
-    grows = int((steps > 0).sum())
+    lead = (own - best).dropna().unstack("seed")  # levels x seeds
+    evidence = pd.DataFrame({"lead": lead.mean(axis=1), "sd": lead.std(axis=1)}).reset_index()
+    steps = [(sparse - dense).dropna() for (_, sparse), (_, dense) in pairwise(lead.iterrows())]
+    grows = sum(counts(step) for step in steps)
     note = "Lead from sparse to dense: " + ", ".join(f"{lead:+.4f}" for lead in evidence["lead"]) + "."
     return Finding(verdict(grows, len(steps)), f"{grows} of {len(steps)} steps", evidence, note=note)
 
@@ -84,22 +90,28 @@ def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_
     last = means.idxmax(axis=1) if lower_is_better else means.idxmin(axis=1)
     evidence = means.reset_index().assign(worst=last.to_numpy())
     evidence.columns = [str(column) for column in evidence.columns]
-    rivals = means.drop(columns=which, errors="ignore")
-    if which not in means or rivals.empty:
+    rivals = [level for level in means if level != which]
+    if which not in means or not rivals:
         return Finding(verdict(0, 0), "0 of 0 levels", evidence)
-    below = means[which] > rivals.max(axis=1) if lower_is_better else means[which] < rivals.min(axis=1)
-    holds = int(below.sum())
+    sign = 1 if lower_is_better else -1
+    holds = sum(
+        all(counts(sign * paired(frame, value, key, which, rival, {over: level})) for rival in rivals) for level in means.index
+    )
     return Finding(verdict(holds, len(last)), f"{holds} of {len(last)} levels", evidence)
 
 
 def rises(frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better: bool = False) -> Finding:
-    """The mean improves from each level of `key` to the next higher one, at every level of `over`."""
+    """The value improves from each level of `key` to the next higher one, at every level of `over`."""
     means = frame.groupby([over, key])[value].mean().unstack()
-    steps = np.diff(means.to_numpy(), axis=1) * (-1 if lower_is_better else 1)
+    sign = -1 if lower_is_better else 1
+    steps = [
+        counts(sign * paired(frame, value, key, higher, lower, {over: level}))
+        for level in means.index
+        for lower, higher in pairwise(means.columns)
+    ]
     evidence = means.reset_index()
     evidence.columns = [str(column) for column in evidence.columns]
-    holds, of = int((steps > 0).sum()), steps.size
-    return Finding(verdict(holds, of), f"{holds} of {of} steps", evidence)
+    return Finding(verdict(sum(steps), len(steps)), f"{sum(steps)} of {len(steps)} steps", evidence)
 
 
 def statement(frame: pd.DataFrame) -> Finding:

@@ -46,12 +46,16 @@ def settings(flags: set[str]) -> dict[str, str]:
 
 
 def pin() -> None:
-    """Write the settings into the environment (what the user has set stays) and warn when it is too late."""
+    """Write the settings into the environment and warn when it is too late.
+
+    What the user has set stays, but for OpenBLAS's threads: they would change digits, and cores are used otherwise.
+    """
     late = [name for name in ("numpy", "torch") if name in sys.modules]
     wanted = settings(processor_flags())
     missing = any(name not in os.environ for name in wanted)
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
+    os.environ["OPENBLAS_NUM_THREADS"] = THREADS["OPENBLAS_NUM_THREADS"]
     if late and missing:
         warnings.warn(
             f"{' and '.join(late)} was imported before fedlib: the last digits may differ from the saved ones. "

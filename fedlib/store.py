@@ -1,7 +1,7 @@
 """The store of runs: what is finished is read back, what was interrupted continues.
 
 A run is plain data: the method, the federation, rounds and seed. Its key is a hash of that, of the data set's bytes and of
-the code that computes it, so a stored result can never stand for something else. One folder a run:
+the code and the libraries that compute it, so a stored result can never stand for something else. One folder a run:
 
     run.json         what was run, with which versions, how long it took; written last, so it marks a finished run
     records.csv      one row a measured round
@@ -66,7 +66,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        content = self.config | {"data": self.data_fingerprint, "code": code_digest()}
+        content = self.config | {"data": self.data_fingerprint, "versions": versions()}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
@@ -80,6 +80,11 @@ def _with_defaults(arguments: dict) -> dict:
     parameters = [parameter for taker in takers for parameter in signature(taker).parameters.values()]
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
     return {name: value for name, value in defaults.items() if name != "seed"} | arguments
+
+
+def versions() -> dict[str, str]:
+    """What computes a run: another torch, NumPy or fedlib may give other digits."""
+    return {"torch": torch.__version__, "numpy": np.__version__, "code": code_digest()}
 
 
 @cache
@@ -136,8 +141,7 @@ def _compute(run: Run, after_round, bar) -> pd.DataFrame:
 
 
 def _finish(run: Run, records: pd.DataFrame, federation: Federation, **facts) -> None:
-    versions = {"torch": torch.__version__, "numpy": np.__version__, "code": code_digest()}
-    about = run.config | {"partition": federation.fingerprint, "versions": versions} | facts
+    about = run.config | {"partition": federation.fingerprint, "versions": versions()} | facts
     write_atomically(run.folder / "records.csv", lambda path: records.to_csv(path, index=False))
     write_text(run.folder / "run.json", json.dumps(about, indent=1, sort_keys=True))
     (run.folder / "checkpoint.npz").unlink(missing_ok=True)

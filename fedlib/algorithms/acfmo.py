@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import Algorithm, State, mean_by_size
+from fedlib.algorithms.algorithm import Algorithm, State, mean_by_size, require_softmax
 from fedlib.federation import Federation
 
 VARIANTS = ("printed", "current")
@@ -37,6 +37,7 @@ class ACFMO(Algorithm):
             raise ValueError(f"variant={self.variant!r} must be one of {', '.join(VARIANTS)}")
 
     def init(self, federation: Federation) -> State:
+        require_softmax(federation, "ACFMO")
         zeros = torch.zeros_like(federation.start)
         return {"weights": federation.start.clone(), "m": zeros, "v": zeros.clone()}
 

@@ -58,3 +58,9 @@ def shares(federation: Federation, clients: np.ndarray) -> torch.Tensor:
 def mean_by_size(federation: Federation, clients: np.ndarray, stacked: torch.Tensor) -> torch.Tensor:
     """sum_i n_i / n * w_i."""
     return engine.weighted_sum(shares(federation, clients), stacked)
+
+
+def require_softmax(federation: Federation, method: str) -> None:
+    """Some methods are written for one linear layer on fixed features; say so instead of computing something else."""
+    if len(engine.layout.blocks(federation.network)) != 1:
+        raise ValueError(f"{method} is written for softmax regression on fixed features; use network='softmax'")

@@ -88,7 +88,7 @@ class FCBAFL(LocalDescent):
 
 def local_accuracy(left: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|: mean and maximum over devices. 0 is solved, 1 is untouched."""
-    theta = ((left**2).sum(1) / (first**2).sum().clamp(min=1e-30)) ** 0.5
+    theta = engine.root((left**2).sum(1) / (first**2).sum().clamp(min=1e-30))
     return torch.stack([theta.mean(), theta.max()])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.algorithm import State, mean_by_size, require_softmax
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.federation import Federation
 
@@ -24,6 +24,7 @@ class FedDBE(FedAvg):
     pull: float = 1.0  # kappa, weight of the mean regulariser
 
     def init(self, federation: Federation) -> State:
+        require_softmax(federation, "FedDBE")
         inputs = federation.x.shape[1] - 1
         return {"weights": federation.start.clone(), "memory": torch.zeros(federation.clients, inputs)}
 

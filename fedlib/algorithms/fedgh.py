@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fedlib.algorithms.algorithm import Algorithm, State
+from fedlib.algorithms.algorithm import Algorithm, State, require_softmax
 from fedlib.engine import dense, layout
 from fedlib.federation import Federation
 
@@ -19,6 +19,10 @@ class FedGH(Algorithm):
 
     lr: float = 0.1
     steps: int = 10
+
+    def init(self, federation: Federation) -> State:
+        require_softmax(federation, "FedGH")
+        return super().init(federation)
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = torch.as_tensor(self.participants(federation, round))

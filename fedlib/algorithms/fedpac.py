@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.algorithm import State, mean_by_size, require_softmax
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.federation import Federation
 
@@ -25,6 +25,7 @@ class FedPAC(FedAvg):
     iterations: int = 100  # of the programme at most
 
     def init(self, federation: Federation) -> State:
+        require_softmax(federation, "FedPAC")
         weights = federation.start
         return {
             "weights": weights.clone(),

@@ -43,11 +43,15 @@ def names(known: list[str]) -> Callable[[str], list[str]]:
 
 
 def parse(arguments: list[str] | None) -> Plan:
-    parser = argparse.ArgumentParser(prog="python -m fedlib.bench", description="How fast the engine is on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m fedlib.bench", description="How fast the engine is on this machine."
+    )
     parts, rivals = [*WORKLOADS, GROWTH], list(CONTESTANTS)
     parser.add_argument("--only", type=names(parts), default=parts, help=f"some of {','.join(parts)}")
     parser.add_argument("--contestants", type=names(rivals), default=rivals, help=f"some of {','.join(rivals)}")
-    parser.add_argument("--repetitions", type=int, default=7, help="turns of each contestant (7; at least five for medians)")
+    parser.add_argument(
+        "--repetitions", type=int, default=7, help="turns of each contestant (7; at least five for medians)"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.repetitions < 1:
         parser.error(f"--repetitions must be at least 1, not {chosen.repetitions}")

@@ -1,4 +1,4 @@
-"""How the engine's time grows: with the number of clients it should stay flat, with the number of participants be linear.
+"""How the engine's time grows: flat in the number of clients, linear in the number of participants.
 
 Clients that do not take part cost nothing but their data in RAM; each participant costs the same work.
 """
@@ -30,18 +30,26 @@ STUDIES = {
 def cases(workload: Workload) -> dict[str, Workload]:
     """The study's settings by name: clients at the smallest cohort, cohorts among all clients."""
     return {
-        **{f"clients {clients}": replace(workload, clients=clients) for clients in CLIENTS if clients <= workload.clients},
+        **{
+            f"clients {clients}": replace(workload, clients=clients)
+            for clients in CLIENTS
+            if clients <= workload.clients
+        },
         **{f"cohort {size}": replace(workload, participants=size) for size in COHORTS if size <= workload.clients},
     }
 
 
-def measure(studies: dict[str, Workload], repetitions: int, results: dict[str, dict], say: Callable[[str], None]) -> None:
+def measure(
+    studies: dict[str, Workload], repetitions: int, results: dict[str, dict], say: Callable[[str], None]
+) -> None:
     """Milliseconds a round for each case of each study, in turns; `results` fills as it goes."""
     for name, workload in studies.items():
         results[name] = {"title": workload.title, "ms": {case: [] for case in cases(workload)}}
         worker = Worker(GROWTH, workload)
         try:
-            _measure_one(worker, results[name]["ms"], repetitions, lambda text, name=name: say(f"growth {name}  {text}"))
+            _measure_one(
+                worker, results[name]["ms"], repetitions, lambda text, name=name: say(f"growth {name}  {text}")
+            )
         except (Failed, Unavailable) as reason:
             results[name]["missing"] = f"failed: {reason}"
         finally:

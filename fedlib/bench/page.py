@@ -1,4 +1,4 @@
-"""`bench.json` as a page: charts, times, ratios beside the aims, and what was measured how. One file, nothing loaded."""
+"""`bench.json` as a page: charts, times, ratios beside the aims, what was measured how. One file, nothing loaded."""
 
 from pathlib import Path
 
@@ -19,7 +19,9 @@ def html(record: dict) -> str:
     return environment.get_template("page.html.j2").render(
         record=record,
         workloads=shown,
-        bars=picture.bars(found) if (found := {each["name"]: each["spreads"] for each in shown if each["spreads"]}) else None,
+        bars=picture.bars(found)
+        if (found := {each["name"]: each["spreads"] for each in shown if each["spreads"]})
+        else None,
         studies=[_study(name, values) for name, values in record["growth"].items()],
         lines=picture.growth_lines(record["growth"]) if _has_lines(record["growth"]) else None,
         contestants=[contestant for contestant in CONTESTANTS.values() if contestant.name in record["contestants"]],
@@ -33,7 +35,12 @@ def _workload(name: str, values: dict) -> dict:
     spreads = {contestant: summary.spread(ms) for contestant, ms in times.items() if ms}
     ratios = summary.ratios(name, times)
     rows = [
-        {"contestant": CONTESTANTS[contestant], "spread": spreads.get(contestant), "ratio": ratios.get(contestant), **found}
+        {
+            "contestant": CONTESTANTS[contestant],
+            "spread": spreads.get(contestant),
+            "ratio": ratios.get(contestant),
+            **found,
+        }
         for contestant, found in values["measured"].items()
     ]
     return {"name": name, "workload": Workload.from_dict(values["workload"]), "spreads": spreads, "rows": rows}
@@ -42,7 +49,9 @@ def _workload(name: str, values: dict) -> dict:
 def _study(name: str, values: dict) -> dict:
     kinds = [("clients", "Clients"), ("cohort", "Participants")]
     found = [(label, growth.series(values["ms"], kind)) for kind, label in kinds]
-    tables = [{"label": label, "points": points, "slope": growth.slope(points)} for label, points in found if len(points) > 1]
+    tables = [
+        {"label": label, "points": points, "slope": growth.slope(points)} for label, points in found if len(points) > 1
+    ]
     return {"name": name, "title": values["title"], "missing": values.get("missing"), "tables": tables}
 
 

@@ -38,7 +38,9 @@ def versions(python: str) -> dict[str, str]:
     try:
         answer = subprocess.run([python, "-c", ASK, *PACKAGES], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
-        raise SystemExit(f"FEDLIB_PEERS_PYTHON must name a Python interpreter; {python!r} does not start: {error}") from None
+        raise SystemExit(
+            f"FEDLIB_PEERS_PYTHON must name a Python interpreter; {python!r} does not start: {error}"
+        ) from None
     return json.loads(answer.stdout)
 
 

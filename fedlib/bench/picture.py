@@ -35,7 +35,9 @@ def bars(measured: dict[str, dict[str, Spread]]) -> tuple[str, str]:
         _bar_panel(panel, workload, spreads)
     panels[-1].set_xlabel("milliseconds a round (median; whiskers span the quartiles); shorter is better")
     return encoded(figure), "Bar charts of milliseconds a round. " + " ".join(
-        f"{workload}: " + ", ".join(f"{CONTESTANTS[name].label} {number(found.median)}" for name, found in spreads.items()) + "."
+        f"{workload}: "
+        + ", ".join(f"{CONTESTANTS[name].label} {number(found.median)}" for name, found in spreads.items())
+        + "."
         for workload, spreads in measured.items()
     )
 
@@ -43,7 +45,9 @@ def bars(measured: dict[str, dict[str, Spread]]) -> tuple[str, str]:
 def _bar_panel(panel, workload: str, spreads: dict[str, Spread]) -> None:
     for place, (name, found) in enumerate(spreads.items()):
         whiskers = [[found.median - found.first], [found.third - found.median]]
-        panel.barh(place, found.median, xerr=whiskers, color=COLOURS[name], error_kw={"linewidth": 1.2, "ecolor": "0.25"})
+        panel.barh(
+            place, found.median, xerr=whiskers, color=COLOURS[name], error_kw={"linewidth": 1.2, "ecolor": "0.25"}
+        )
         panel.annotate(number(found.median), (found.third, place), (6, 0), textcoords="offset points", va="center")
     panel.set_yticks(range(len(spreads)), [CONTESTANTS[name].label for name in spreads])
     panel.set_title(workload, loc="left", fontweight="bold")
@@ -62,8 +66,13 @@ def growth_lines(studies: dict[str, dict]) -> tuple[str, str]:
             points = growth.series(study["ms"], kind)
             if len(points) > 1:
                 slope = growth.slope(points)
-                panel.loglog(list(points), list(points.values()), "o-", color=colour, label=f"{name}, slope {slope:.2f}")
-                said.append(f"{name} against {label}: " + ", ".join(f"{number(ms)} ms at {size:,}" for size, ms in points.items()))
+                panel.loglog(
+                    list(points), list(points.values()), "o-", color=colour, label=f"{name}, slope {slope:.2f}"
+                )
+                said.append(
+                    f"{name} against {label}: "
+                    + ", ".join(f"{number(ms)} ms at {size:,}" for size, ms in points.items())
+                )
         panel.set_xlabel(label)
         panel.grid(alpha=0.3)
         if panel.lines:

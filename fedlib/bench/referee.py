@@ -1,8 +1,9 @@
 """Who may run when: every contestant in its own process, one at a time, taking turns repetition by repetition.
 
-Interleaving spreads whatever else the machine does over all contestants alike. Those who wait are stopped by a signal: some
-simulators keep threads and servers busy when nothing is asked of them. A turn is one untimed round to wake up, where rounds
-are short, then as many rounds as take half a second (at least one); its time divided by its rounds is one measurement.
+Interleaving spreads whatever else the machine does over all contestants alike. Those who wait are stopped by a signal:
+some simulators keep threads and servers busy when nothing is asked of them. A turn is one untimed round to wake up,
+where rounds are short, then as many rounds as take half a second (at least one); its time divided by its rounds is one
+measurement.
 """
 
 import json
@@ -29,7 +30,10 @@ MOST_ROUNDS = 200  # in a turn
 WAKE_SECONDS = 0.2  # from the signal to the first round
 PATIENCE_SECONDS = 900
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "JAX_PLATFORMS": "cpu"}
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}  # as numerics.keep_memory
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+}  # as numerics.keep_memory
 
 
 class Failed(Exception):
@@ -46,8 +50,10 @@ def cores() -> int:
 
 
 def environment(contestant: Contestant) -> dict[str, str]:
-    """The contestant's environment: none of fedlib's pins (it sets its own where it wants them), all cores for the others."""
-    free = {name: value for name, value in os.environ.items() if name not in numerics.settings(numerics.processor_flags())}
+    """None of fedlib's pins, which the engine's own process sets again; all cores for the others."""
+    free = {
+        name: value for name, value in os.environ.items() if name not in numerics.settings(numerics.processor_flags())
+    }
     threads = {} if contestant.pinned else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(cores()))
     return free | threads | QUIET | (KEEP_MEMORY if contestant.keeps_memory else {})
 
@@ -133,7 +139,7 @@ class Worker:
 
 @dataclass
 class Measured:
-    """One contestant on one workload: milliseconds a round, one number a repetition; `missing` says why there are none."""
+    """One contestant on one workload: milliseconds a round by repetition; `missing` says why there are no more."""
 
     ms: list[float] = field(default_factory=list)
     samples: int | None = None  # sample gradients of a round, as counted by the contestant

@@ -19,7 +19,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How the engine compares with one rival: rival's time over ours, so more is better; for the limit, our share of its speed.
+    """The engine beside one rival: its time over ours, so more is better; for the limit, our share of its speed.
 
     `first` and `third` are quartiles of the ratios within each repetition.
     """
@@ -52,5 +52,7 @@ def ratios(workload: str, times: dict[str, list[float]]) -> dict[str, Ratio]:
     """The engine beside each rival that was measured; empty where the engine was not."""
     ours = times.get("engine") or []
     return {
-        rival: ratio(workload, rival, ours, theirs) for rival, theirs in times.items() if ours and theirs and rival != "engine"
+        rival: ratio(workload, rival, ours, theirs)
+        for rival, theirs in times.items()
+        if ours and theirs and rival != "engine"
     }

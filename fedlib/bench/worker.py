@@ -1,8 +1,8 @@
 """A contestant's process: prepares, reports that it is ready, then plays rounds when told to.
 
-Started by file name, `python -P worker.py '{"module": ..., "workload": ..., "pinned": ...}'`, so that contestants that are not
-ours see neither fedlib's numeric settings nor its allocator settings. Lines of JSON go in and out; whatever else a library
-prints goes to standard error.
+Started by file name, `python -P worker.py '{"module": ..., "workload": ..., "pinned": ...}'`, so that contestants that
+are not ours see neither fedlib's numeric settings nor its allocator settings. Lines of JSON go in and out; whatever else
+a library prints goes to standard error.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
 
 
 def import_without_settings() -> None:
-    """Make fedlib's modules importable without running the package's own start, which pins threads and instruction sets."""
+    """Make fedlib's modules importable without the package's own start, which pins threads and instruction sets."""
     package = types.ModuleType("fedlib")
     package.__path__ = [str(PACKAGE)]
     sys.modules["fedlib"] = package

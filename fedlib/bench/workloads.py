@@ -7,8 +7,7 @@
 | W3 | FCBAFL, ACFMO | 20 of 400 clients, softmax regression on HoG features, ten steps |
 | W4 | FedGS on FEMNIST | ten groups of ten devices, one synchronised step each |
 
-This module is also imported by processes that must stay free of fedlib's settings, so it needs only NumPy, torch and the
-networks.
+Processes that must stay free of fedlib's settings import this module too: it needs only NumPy, torch and the networks.
 """
 
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ SEED = 20
 
 @dataclass(frozen=True)
 class Workload:
-    """One federated round. A client passes `epochs` times over its data or takes `steps` steps, and the server averages."""
+    """One federated round. A client passes `epochs` times over its data or takes `steps` steps; the server averages."""
 
     name: str
     title: str
@@ -70,7 +69,7 @@ W1 = Workload(
     "mlp200", (28, 28), 10, clients=100, size=600, participants=10, batch=32, epochs=1, momentum=0.5,
 )  # fmt: skip
 W2 = Workload(
-    "W2", "Convolutional network with 122,570 weights on 3x32x32, 20 clients, 500 samples each, batch 32, one epoch, momentum 0.5",
+    "W2", "FedSR's convolutional network on 3x32x32, 20 clients, 500 samples each, batch 32, one epoch, momentum 0.5",
     "cnn_fedsr", (3, 32, 32), 10, clients=20, size=500, participants=20, batch=32, epochs=1, momentum=0.5,
 )  # fmt: skip
 W3 = Workload(
@@ -78,7 +77,7 @@ W3 = Workload(
     "softmax", (576,), 10, clients=400, size=150, participants=20, batch=16, steps=10,
 )  # fmt: skip
 W4 = Workload(
-    "W4", "FedGS: LEAF's network with 6.6 million weights on 28x28, 62 classes, 10 groups of 10 devices, one step of batch 32",
+    "W4", "FedGS: LEAF's network on 28x28, 62 classes, 10 groups of 10 devices, one step of batch 32",
     "cnn_leaf", (28, 28), 62, clients=100, size=100, participants=100, batch=32, steps=1, groups=10,
 )  # fmt: skip
 WORKLOADS = {workload.name: workload for workload in (W1, W2, W3, W4)}

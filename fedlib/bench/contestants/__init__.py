@@ -36,11 +36,12 @@ CONTESTANTS = {
         Contestant("engine", "fedlib engine", "this library", _own("engine"), pinned=True),
         Contestant(
             "loop", "PyTorch loop",
-            "clients one after another: a copied nn.Module, a DataLoader over a Subset, torch.optim.SGD, averaged state_dicts",
+            "clients one after another: copied module, DataLoader over a Subset, torch.optim.SGD, averaged state_dicts",
             _own("loop"),
         ),
         Contestant(
-            "flower", "Flower", "Simulation Runtime on Ray, one actor a core, FedAvg strategy, data in RAM of each actor",
+            "flower", "Flower",
+            "Simulation Runtime on Ray, one actor a core, FedAvg strategy, data in RAM of each actor",
             _own("flower"), "flwr", workloads=GROUPS_ONLY_HERE,
         ),
         Contestant(
@@ -52,7 +53,8 @@ CONTESTANTS = {
             _own("fed_jax"), "fedjax", workloads=GROUPS_ONLY_HERE,
         ),
         Contestant(
-            "limit", "Limit", "no clients: the same sample gradients as central training on the union of the clients' batches",
+            "limit", "Limit",
+            "no clients: the same sample gradients as central training on the union of the clients' batches",
             _own("limit"), keeps_memory=True,
         ),
     )

@@ -28,17 +28,22 @@ def work(workload: Workload) -> engine.Work:
     return engine.Work(workload.lr, workload.batch, workload.epochs, workload.steps, workload.momentum)
 
 
-def averaging(workload: Workload, federated: federation.Federation):
-    """Rounds of FedAvg, as any algorithm file would run them."""
-    method = FedAvg(
+def method(workload: Workload) -> FedAvg:
+    """FedAvg with the workload's settings."""
+    return FedAvg(
         workload.participants / workload.clients,
         lr=workload.lr, batch=workload.batch, steps=workload.steps, epochs=workload.epochs, momentum=workload.momentum,
     )  # fmt: skip
-    state = method.init(federated)
+
+
+def averaging(workload: Workload, federated: federation.Federation):
+    """Rounds of FedAvg, as any algorithm file would run them."""
+    fedavg = method(workload)
+    state = fedavg.init(federated)
 
     def play(round: int) -> int:
         nonlocal state
-        state = method.round(federated, state, round)
+        state = fedavg.round(federated, state, round)
         return workload.samples
 
     return play
@@ -52,15 +57,20 @@ def group_rows(workload: Workload, federated: federation.Federation, round: int)
     return [torch.cat(chosen[first : first + size]) for first in range(0, workload.participants, size)]
 
 
+def synchronise(workload: Workload, federated: federation.Federation, models: torch.Tensor, round: int) -> torch.Tensor:
+    """FedGS: one step of every device from its group's model, averaged in the group; models are (groups, weights)."""
+    return engine.step_on_rows(federated, models, group_rows(workload, federated, round), workload.lr)
+
+
 def synchronisation(workload: Workload, federated: federation.Federation):
-    """FedGS: one step of every device from its group's model, averaged within the group."""
+    """Rounds of FedGS's internal synchronisation."""
     if not hasattr(engine, "step_on_rows"):
         raise NotAvailable("the engine has no step for groups that synchronise after every batch")
     models = federated.start.repeat(workload.groups, 1)
 
     def play(round: int) -> int:
         nonlocal models
-        models = engine.step_on_rows(federated, models, group_rows(workload, federated, round), workload.lr)
+        models = synchronise(workload, federated, models, round)
         return workload.samples
 
     return play

@@ -1,8 +1,8 @@
 """Flower: its Simulation Runtime on Ray, with the message API and the FedAvg strategy.
 
-Fast settings: one actor a core with one thread each, clients' data in the RAM of every actor, batches by index, no evaluation,
-no log, and the server asks for replies every 5 ms instead of every 100. The runtime itself hands messages out every 100 ms;
-for that there is no setting.
+Fast settings: one actor a core with one thread each, clients' data in the RAM of every actor, batches by index, no
+evaluation, no log, and the server asks for replies every 5 ms instead of every 100. The runtime itself hands messages
+out every 100 ms; for that there is no setting.
 """
 
 import logging
@@ -47,7 +47,7 @@ def train_client(workload: Workload, message: Message, client: int) -> Message:
 
 
 def client_app(workload: Workload) -> ClientApp:
-    """The client side. Functions travel to the actors by value, so they import our modules there, free of fedlib's settings."""
+    """The client side. `train` travels to the actors by value and imports modules there, without fedlib's settings."""
     app = ClientApp()
     values, worker = workload.as_dict(), WORKER
 

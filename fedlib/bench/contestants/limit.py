@@ -1,7 +1,8 @@
 """The limit: the same sample gradients with no clients at all.
 
-Central training whose batch is the union of all participants' batches: one model, large products, data in RAM, all cores. A
-simulator that loses nothing to its clients would run at this speed; one that works with smaller, better cached pieces may pass it.
+Central training whose batch is the union of all participants' batches: one model, large products, RAM, all cores. A
+simulator that loses nothing to its clients would run at this speed; one that works with smaller, cached pieces may
+pass it.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """pfl: FederatedAveraging on its SimulatedBackend, users shared out to one process a core.
 
-Fast settings: users' data as tensors in RAM of each process, one thread each, no evaluation after the first round, no metrics
-printed. pfl leaves the order of samples to the user, so a user's data set is shuffled (or drawn) when it is made.
+Fast settings: users' data as tensors in RAM of each process, one thread each, no evaluation after the first round, no
+metrics printed. pfl leaves the order of samples to its caller: a user's data set is shuffled or drawn when it is made.
 """
 
 import json
