@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import time
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -233,13 +234,22 @@ def test_the_loop_gets_all_cores_and_the_limit_the_keeping_allocator():
     assert "MALLOC_TRIM_THRESHOLD_" in environments["limit"] and "MALLOC_TRIM_THRESHOLD_" not in environments["loop"]
 
 
+def comes_to_a_stop(process) -> bool:
+    """Whether the process is stopped, or soon will be: the signal is on its way."""
+    for _ in range(1000):
+        if Path(f"/proc/{process.pid}/stat").read_text().rsplit(") ", 1)[1].startswith("T"):
+            return True
+        time.sleep(0.01)
+    return False
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux for the state of a process")
 def test_who_waits_is_stopped_and_wakes_for_its_turn(module):
     with referee.started({}) as running:
         running["instant"] = worker = referee.Worker(module("instant", INSTANT), W3)
         referee._prepare(worker, referee.Measured())
         for _ in range(2):
-            assert Path(f"/proc/{worker.process.pid}/stat").read_text().rsplit(") ", 1)[1].startswith("T")
+            assert comes_to_a_stop(worker.process)
             assert worker.turn() >= 0
     assert worker.process.poll() is not None
 
