@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from fedlib.bench.peers import REPOSITORY
 from fedlib.bench.referee import cores
+from fedlib.numerics import processor_flags
 from fedlib.report.provenance import commit, versions
 
 BUSY = 0.3  # load average, above which other programs disturb
@@ -21,9 +22,7 @@ def processor() -> str:
 
 
 def instruction_set() -> str:
-    """The widest vector instructions that torch finds when nobody restricts it."""
-    from fedlib.numerics import processor_flags
-
+    """The widest vector instructions, which contestants other than the engine may use."""
     flags = processor_flags()
     return next((name for name, flag in (("AVX-512", "avx512f"), ("AVX2", "avx2")) if flag in flags), "")
 
@@ -32,7 +31,7 @@ def facts(peers: dict[str, str]) -> dict:
     """Processor, memory, versions, commit, date, and how busy the machine was before the start."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "processor": " ".join(filter(None, [processor(), instruction_set()])),
+        "processor": ", ".join(filter(None, [processor(), instruction_set()])),
         "cores": cores(),
         "memory": f"{memory:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
