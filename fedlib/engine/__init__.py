@@ -17,7 +17,7 @@ from fedlib.engine.work import Plan, Work, plan, widest_batch
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 
-CHUNK_BYTES = 256 * 2**20  # a cohort is trained in chunks whose weights and samples stay below this
+CHUNK_BYTES = 8 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache
 THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
 ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
 

@@ -108,7 +108,23 @@ def steps(tuned: pd.DataFrame, rounds: int, floor: float) -> Figure:
     return fig
 
 
-def curves(frame: pd.DataFrame, value: str, label: str, title: str, low: float, high: float, log: bool = False) -> Figure:
+def accuracies(frame: pd.DataFrame, title: str) -> Figure:
+    """Figs. 2 and 3; the first rounds may start below the picture."""
+    return _curves(frame, "accuracy", "test accuracy", title, (0.76, frame["accuracy"].max() + 0.005))
+
+
+def losses(frame: pd.DataFrame, title: str) -> Figure:
+    """Figs. 4 and 5, on a logarithmic axis."""
+    low, high = 0.95 * frame["train_loss"].min(), 1.5
+    fig = _curves(frame, "train_loss", "training loss F(w)", title, (low, high))
+    for axes in fig.axes:
+        axes.set_yscale("log")
+        axes.set_yticks(ticks := [tick for tick in (0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4) if low <= tick <= high], ticks)
+        axes.minorticks_off()
+    return fig
+
+
+def _curves(frame: pd.DataFrame, value: str, label: str, title: str, limits: tuple[float, float]) -> Figure:
     """One panel a batch, one line a curve with a band of one standard deviation over seeds; looks are fixed by name."""
     batches = list(frame["batch"].unique())
     fig, row = plt.subplots(1, len(batches), figsize=(2 + 4 * len(batches), 4), sharey=True, squeeze=False, layout="constrained")
@@ -118,10 +134,7 @@ def curves(frame: pd.DataFrame, value: str, label: str, title: str, low: float, 
             mean, spread = by_round.mean(), by_round.std().fillna(0)
             axes.plot(mean.index, mean, label=curve, **_look(curve))
             axes.fill_between(mean.index, mean - spread, mean + spread, color=_look(curve)["color"], alpha=0.2, linewidth=0)
-        axes.set(title=title.format(batch), xlabel="communication round", ylim=(low, high), yscale="log" if log else "linear")
-        if log:
-            axes.set_yticks(ticks := [tick for tick in (0.3, 0.4, 0.5, 0.7, 1.0, 1.4) if low <= tick <= high], ticks)
-            axes.minorticks_off()
+        axes.set(title=title.format(batch), xlabel="communication round", ylim=limits)
     row[0, 0].set_ylabel(label)
     row[0, -1].legend()
     return fig
