@@ -37,16 +37,23 @@ def frequency_costs(devices: Devices, deadline_s: np.ndarray | float, seed: int)
 def allocation_costs(devices: Devices, deadline_s: np.ndarray | float, seed: int) -> Costs:
     """RA, AA, SA and OA at the optimal frequency, Fig. 8."""
     best = wireless.alternation(devices, deadline_s)
-    found = {}
-    for suffix, needs in (("", best.feasibility.share_min), (PRINTED, 0.0)):
-        shares = {
-            "RA": wireless.random_share(devices, generator(seed, "share"), needs),
-            "AA": wireless.equal_share(devices, needs),
-            "SA": wireless.snr_share(devices, needs),
-        }
-        for name, share in shares.items():
-            found[name + suffix] = costs(devices, share, _hurried(devices, share, deadline_s))
-    return found | {"OA": costs(devices, best.share, best.frequency_hz)}
+    in_time = {
+        name: costs(devices, share, wireless.optimal_frequency(devices, share, deadline_s))
+        for name, share in _shares(devices, seed, best.feasibility.share_min).items()
+    }
+    printed = {
+        name + PRINTED: costs(devices, share, _hurried(devices, share, deadline_s))
+        for name, share in _shares(devices, seed).items()
+    }
+    return in_time | {"OA": costs(devices, best.share, best.frequency_hz)} | printed
+
+
+def _shares(devices: Devices, seed: int, needs: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
+    return {
+        "RA": wireless.random_share(devices, generator(seed, "share"), needs),
+        "AA": wireless.equal_share(devices, needs),
+        "SA": wireless.snr_share(devices, needs),
+    }
 
 
 def costs(devices: Devices, share: np.ndarray, frequency_hz: np.ndarray) -> np.ndarray:
@@ -58,7 +65,7 @@ def costs(devices: Devices, share: np.ndarray, frequency_hz: np.ndarray) -> np.n
 def _hurried(devices: Devices, share: np.ndarray, deadline_s: np.ndarray | float) -> np.ndarray:
     """The optimal frequency; a device that is late whatever it does computes as fast as it can."""
     frequency_hz = wireless.optimal_frequency(devices, share, deadline_s)
-    return np.where(np.isnan(frequency_hz) & ~np.isnan(share), devices.frequency_max_hz, frequency_hz)
+    return np.where(np.isnan(frequency_hz), devices.frequency_max_hz, frequency_hz)
 
 
 def over_deadlines(scenario: Scenario, deadlines_s: list[float], draws: int, seed: int) -> Costs:
@@ -117,12 +124,8 @@ def lateness(scenario: Scenario, draws: int, seed: int) -> pd.DataFrame:
         "RF": (equal, wireless.random_frequency(devices, generator(seed, "frequency"))),
         "AF": (equal, wireless.average_frequency(devices)),
     }
-    shares = {
-        "RA": wireless.random_share(devices, generator(seed, "share")),
-        "AA": equal,
-        "SA": wireless.snr_share(devices),
-    }
-    plans |= {name: (share, _hurried(devices, share, scenario.deadline_s)) for name, share in shares.items()}
+    for name, share in _shares(devices, seed).items():
+        plans[name] = share, _hurried(devices, share, scenario.deadline_s)
     late = {
         name + PRINTED: wireless.delay_s(devices, *plan) > scenario.deadline_s * (1 + 1e-9) for name, plan in plans.items()
     }
@@ -152,6 +155,21 @@ def sensitivity(
     return pd.DataFrame(rows, columns=columns).sort_values(columns[:4], ignore_index=True)
 
 
+def reach(grid: pd.DataFrame, printed: dict[tuple[str, str], float], radius_km: float) -> pd.DataFrame:
+    """For each printed saving: what the map spans, and the capacitance that gives it in a cell of this radius, if any."""
+    rows = {}
+    for (figure, scheme), value in printed.items():
+        own = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme)]
+        line = own[own["radius_km"] == radius_km].sort_values("saving")
+        inside = len(line) and line["saving"].iloc[0] <= value <= line["saving"].iloc[-1]
+        sigma = 10 ** np.interp(value, line["saving"], np.log10(line["capacitance"])) if inside else np.nan
+        span = {"printed": value, "lowest": own["saving"].min(), "highest": own["saving"].max()}
+        rows[f"{figure}: {scheme}"] = {key: f"{share:.1%}" for key, share in span.items()} | {
+            f"sigma at {radius_km:g} km": f"{sigma:.1e}" if inside else "none"
+        }
+    return pd.DataFrame(rows).T
+
+
 def joint_gap(scenario: Scenario, deadlines_s: list[float], counts: list[int], draws: int, seed: int) -> pd.DataFrame:
     """What the joint optimum saves on bandwidth first, frequency second: one row a deadline, number of devices and draw."""
     everyone = wireless.draw_devices(replace(scenario, devices=max(counts)), generator(seed, "devices"), (draws,))
@@ -160,7 +178,8 @@ def joint_gap(scenario: Scenario, deadlines_s: list[float], counts: list[int], d
         devices = everyone[..., :count]
         apart, joint = wireless.alternation(devices, points).energy_j, wireless.joint_optimum(devices, points).energy_j
         index = pd.MultiIndex.from_product([deadlines_s, range(draws)], names=["deadline_s", "seed"])
-        energies = {"apart_j": apart.ravel(), "joint_j": joint.ravel(), "gap": (1 - joint / apart).ravel()}
+        gap = np.round(1 - joint / apart, 12) + 0.0  # no minus zero where the two agree
+        energies = {"apart_j": apart.ravel(), "joint_j": joint.ravel(), "gap": gap.ravel()}
         frames.append(pd.DataFrame(energies, index).reset_index().assign(devices=count))
     return pd.concat(frames, ignore_index=True).dropna()
 

@@ -9,6 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 
+from fedlib import wireless
+from fedlib.papers.fcbafl.energy import PRINTED
+from fedlib.wireless import Devices
+
 COLOURS = seaborn.color_palette("colorblind")
 FLOWS = (
     ("device n", "server", "local model w_n and gradient grad F_n(w_n)"),
@@ -150,17 +154,46 @@ def _look(curve: str) -> dict:
     return {"color": COLOURS[colour], "linestyle": dash}
 
 
-def energies(frame: pd.DataFrame, axis: str, label: str, schemes: list[str]) -> Figure:
-    """Energy of a round over a sweep, one line a scheme with a band of one standard deviation over draws."""
-    points = frame[(frame["sweep"] == "point") & frame["scheme"].isin(schemes)]
+def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame]:
+    """What a device pays for sending and for computing just fast enough, depending on its share of the band."""
+    share = np.geomspace(0.0025, 0.05, 200)[:, None]
+    frequency_hz = wireless.optimal_frequency(device, share, deadline_s)
+    frame = pd.DataFrame(
+        {
+            "share, %": 100 * share[:, 0],
+            "GHz": frequency_hz[:, 0] / 1e9,
+            "sending": wireless.transmit_energy_j(device, share)[:, 0],
+            "computing": wireless.compute_energy_j(device, frequency_hz)[:, 0],
+        }
+    )
+    frame["both"] = frame["sending"] + frame["computing"]
+    fig, axes = plt.subplots(figsize=(7, 3.8))
+    for part, width in (("sending", 1.5), ("computing", 1.5), ("both", 3)):
+        axes.plot(frame["share, %"], frame[part], label=part, linewidth=width)
+    axes.set(xlabel="share of the band in %", ylabel="energy of the device in J", xscale="log", ylim=(0, None))
+    axes.set_xticks(ticks := [0.3, 0.5, 1, 2, 3, 5], ticks)
+    axes.minorticks_off()
+    axes.legend()
+    return fig, frame.iloc[::40].round(2).set_index("share, %")
+
+
+def energies(frame: pd.DataFrame, axis: str, label: str) -> Figure:
+    """Energy of a round over a sweep, one line a scheme, a band of one standard deviation over draws; "as printed" is thin."""
+    points = frame[frame["sweep"] == "point"]
     fig, axes = plt.subplots(figsize=(7.2, 4.2))
-    seaborn.lineplot(
-        points, x=axis, y="energy_j", hue="scheme", style="scheme", hue_order=schemes, style_order=schemes, markers=True,
-        errorbar="sd", ax=axes,
-    )  # fmt: skip
+    schemes = [scheme for scheme in points["scheme"].unique() if not scheme.endswith(PRINTED)]
+    for scheme, rows in points.groupby("scheme", sort=False):
+        look = schemes.index(scheme.removesuffix(PRINTED))
+        joules = rows.groupby(axis)["energy_j"]
+        mean, spread = joules.mean(), joules.std().fillna(0)
+        if scheme.endswith(PRINTED):
+            axes.plot(mean.index, mean, color=COLOURS[look], linestyle=":", linewidth=1.2, label=scheme)
+            continue
+        axes.plot(mean.index, mean, color=COLOURS[look], marker="os^D"[look], label=scheme)
+        axes.fill_between(mean.index, mean - spread, mean + spread, color=COLOURS[look], alpha=0.2, linewidth=0)
     axes.set(xlabel=label, ylabel="energy of a round in J")
-    axes.set_ylim(bottom=0)
-    axes.legend(title=None, ncols=2)
+    axes.set_ylim(0, 1.25 * points[points["scheme"].isin(schemes)].groupby(["scheme", axis])["energy_j"].mean().max())
+    axes.legend(ncols=2)
     return fig
 
 
@@ -173,7 +206,8 @@ def maps(frame: pd.DataFrame, printed: dict[tuple[str, str], float], here: tuple
         image = axes.pcolormesh(table.columns, table.index, table, cmap="mako_r", vmin=0, vmax=0.8, shading="nearest")
         if table.to_numpy().min() < value < table.to_numpy().max():
             axes.contour(table.columns, table.index, table, levels=[value], colors=[COLOURS[1]], linewidths=2.5)
-        axes.plot(*here, "x", color="white", markersize=9, markeredgewidth=2)
+        for width, colour in ((4, "black"), (2, "white")):
+            axes.plot(*here, "x", color=colour, markersize=9, markeredgewidth=width)
         best = "OA" if figure == "fig8" else "OF"
         axes.set(xscale="log", yscale="log", title=f"{figure}: {best} on {scheme}, printed {value:.1%}")
     for axes in panels.flat[len(printed) :]:
@@ -190,7 +224,7 @@ def gaps(frame: pd.DataFrame) -> Figure:
     counts = frame.assign(devices=frame["devices"].astype(str) + " devices")
     seaborn.lineplot(counts, x="deadline_s", y="gap", hue="devices", style="devices", markers=True, errorbar="sd", ax=axes)
     axes.set(xlabel="deadline in s", ylabel="saved by the joint optimum")
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=1))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=2))
     axes.legend(title=None)
     return fig
 

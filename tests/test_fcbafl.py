@@ -1,0 +1,374 @@
+"""FCBAFL: the surrogate against its pseudo-code and its limits, the energy experiments against direct computation, the audits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedlib import checks, engine, ledger, wireless
+from fedlib.algorithms import create
+from fedlib.algorithms.fcbafl import full_batch_descent, global_loss, local_accuracy
+from fedlib.engine import readable
+from fedlib.engine.work import client_batches
+from fedlib.papers.fcbafl import audits, energy, learning, pictures
+from fedlib.streams import generator
+from fedlib.wireless import Scenario
+
+CELL = Scenario(devices=30)
+
+
+# --- the readable reference -------------------------------------------------------------------------------------------
+
+
+class ReadableFCBAFL:
+    """Section 2.1 and Algorithm 1 line by line: one device after another, gradients by autograd. Equation numbers as printed."""
+
+    def __init__(self, federation, lr, eta, iterations, batch):
+        self.federation, self.lr, self.eta, self.iterations, self.batch = federation, lr, eta, iterations, batch
+        self.data = torch.tensor([float(len(rows)) for rows in federation.rows])  # d_n
+        self.model = federation.start.clone()
+        self.gradient = self.average([self.own_gradient(n, self.model) for n in range(len(self.data))])
+
+    def own_gradient(self, n, model, rows=None):
+        """grad F_n of (1), or its estimate on some rows."""
+        return readable.gradient(self.federation, model, self.federation.rows[n] if rows is None else rows)
+
+    def average(self, vectors):
+        """(10) and (11)."""
+        return sum(d * vector for d, vector in zip(self.data, vectors, strict=True)) / self.data.sum()
+
+    def train(self, n, round):
+        """Q_l iterations on the surrogate (5) by its gradient (6)."""
+        model, at_start = self.model.clone(), self.own_gradient(n, self.model)
+        for k in range(self.iterations):
+            rows = None
+            if self.batch is not None:
+                work = engine.Work(lr=self.lr, batch=self.batch, steps=self.iterations)
+                rows = self.federation.rows[n][torch.as_tensor(client_batches(self.federation, n, work, round)[k])]
+            model = model - self.lr * (self.own_gradient(n, model, rows) + self.eta * self.gradient - at_start)
+        return model
+
+    def round(self, round):
+        models = [self.train(n, round) for n in range(len(self.data))]
+        gradients = [self.own_gradient(n, model) for n, model in enumerate(models)]
+        self.model, self.gradient = self.average(models), self.average(gradients)
+
+
+def run(algorithm, federation, rounds, state=None):
+    state = algorithm.init(federation) if state is None else state
+    for round in range(1, rounds + 1):
+        state = algorithm.round(federation, state, round)
+    return state
+
+
+def optimum(federation, steps=4000, lr=0.5):
+    """The minimum of the global loss by plain gradient descent."""
+    weights, everyone = federation.start.clone(), np.arange(federation.clients)
+    for _ in range(steps):
+        weights = weights - lr * engine.union_gradient(federation, weights, everyone)
+    return weights
+
+
+@pytest.mark.parametrize("batch", [None, 7])
+@pytest.mark.parametrize("eta", [0.2, 1.0])
+def test_the_fast_rounds_equal_the_readable_ones(make_federation, batch, eta):
+    fed = make_federation(l2=0.01)
+    slow = ReadableFCBAFL(fed, lr=0.1, eta=eta, iterations=5, batch=batch)
+    algorithm = create("fcbafl", lr=0.1, eta=eta, steps=5, batch=batch)
+    state = algorithm.init(fed)
+    for round in (1, 2, 3):
+        state = algorithm.round(fed, state, round)
+        slow.round(round)
+        torch.testing.assert_close(state["weights"], slow.model, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(state["gradient"], slow.gradient, rtol=1e-4, atol=1e-6)
+
+
+# --- limits of the method ---------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 1000), st.floats(0.05, 0.5), st.floats(0.1, 2.0))
+def test_one_exact_local_step_is_gradient_descent_on_the_global_loss(make_federation, seed, lr, eta):
+    """eta = 1 is gradient descent with the local step size; another eta scales it."""
+    fed = make_federation(l2=0.01, seed=seed)
+    state = run(create("fcbafl", lr=lr, eta=eta, steps=1, batch=None), fed, 6)
+    weights, everyone = fed.start.clone(), torch.cat(fed.rows)
+    for _ in range(6):
+        weights = weights - lr * eta * readable.gradient(fed, weights, everyone)
+    torch.testing.assert_close(state["weights"], weights, rtol=1e-4, atol=1e-6)
+
+
+def test_without_the_global_gradient_full_batches_stand_still(make_federation):
+    fed = make_federation(l2=0.01)
+    state = run(create("fcbafl", lr=0.3, eta=0.0, steps=10, batch=None), fed, 5)
+    torch.testing.assert_close(state["weights"], fed.start, rtol=0, atol=1e-6)
+
+
+def test_without_the_global_gradient_minibatches_wander_and_do_not_learn(make_federation):
+    fed = make_federation(l2=0.01)
+    options = {"lr": 0.1, "steps": 10, "batch": 5}
+    lost, guided = (run(create("fcbafl", eta=eta, **options), fed, 10) for eta in (0.0, 1.0))
+    assert (lost["weights"] - fed.start).norm() > 0.05  # noise moves it
+    start = global_loss(fed, fed.start)
+    assert global_loss(fed, lost["weights"]) > 0.95 * start > 2 * global_loss(fed, guided["weights"])
+
+
+def test_the_global_minimum_is_a_fixed_point_of_fcbafl_and_not_of_fedavg(make_federation):
+    fed = make_federation(l2=0.05, alpha=0.2)
+    best = optimum(fed)
+    options = {"lr": 0.2, "steps": 10, "batch": None}
+    corrected = create("fcbafl", eta=1.0, **options)
+    at_best = corrected.init(fed) | {"weights": best, "gradient": torch.zeros_like(best)}
+    stays = run(corrected, fed, 5, at_best)["weights"]
+    drifts = run(create("localdescent", **options), fed, 5, {"weights": best})["weights"]
+    assert (stays - best).norm() < 1e-3 * best.norm()
+    assert (drifts - best).norm() > 0.03 * best.norm()
+
+
+def test_exact_local_solutions_report_the_gradient_minus_the_last_estimate(make_federation):
+    """Solved exactly, (6) gives grad F_n(w_n) = grad F_n(w) - eta gbar, whose average is what (11) collects."""
+    fed = make_federation(l2=0.3)
+    algorithm = create("fcbafl", lr=0.3, eta=0.5, steps=1500, batch=None)
+    before = algorithm.init(fed)
+    after = algorithm.round(fed, before, 1)
+    true = engine.union_gradient(fed, before["weights"], np.arange(fed.clients))
+    torch.testing.assert_close(after["gradient"], true - 0.5 * before["gradient"], rtol=1e-3, atol=1e-5)
+    assert after["theta"].max() < 1e-3
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def test_theta_is_the_share_of_the_gradient_left():
+    left = torch.tensor([[3.0, 4.0], [0.0, 0.0]])  # lengths 5 and 0, from a start of length 10
+    assert local_accuracy(left, torch.tensor([6.0, 8.0])).tolist() == [0.25, 0.5]
+
+
+def test_more_local_iterations_solve_the_local_problem_better(make_federation):
+    fed = make_federation(l2=0.1)
+    few, many = (
+        create("fcbafl", lr=0.3, steps=steps, batch=None).round(fed, create("fcbafl").init(fed), 1)["theta"]
+        for steps in (2, 200)
+    )
+    assert (many < few).all() and (few < 1).all()
+
+
+def test_without_correction_it_is_fedavg(make_federation):
+    fed = make_federation(l2=0.01)
+    plain = run(create("fedavg", lr=0.2, batch=6, steps=4), fed, 3)
+    same = run(create("localdescent", lr=0.2, batch=6, steps=4), fed, 3)
+    assert torch.equal(plain["weights"], same["weights"])
+
+
+def test_full_batches_equal_passes_with_one_batch_that_holds_everything(make_federation):
+    fed, clients = make_federation(l2=0.01), np.arange(10)
+    passes = engine.train(fed, fed.start, clients, engine.Work(lr=0.2, batch=1000, epochs=5), 1)
+    torch.testing.assert_close(full_batch_descent(fed, fed.start, clients, 0.2, 5), passes, rtol=1e-4, atol=1e-6)
+
+
+def test_devices_that_share_samples_are_trained_like_devices_that_do_not(make_federation):
+    rng = np.random.default_rng(0)
+    own = [np.sort(part) for part in np.array_split(rng.permutation(200), 4)]
+    alone = make_federation(parts=own)
+    shared = make_federation(parts=[*own, own[0]])  # the last device repeats the first: samples no longer lie side by side
+    options = {"lr": 0.2, "steps": 3, "shift": None}
+    apart = full_batch_descent(alone, alone.start, np.arange(4), **options)
+    beside = full_batch_descent(shared, shared.start, np.arange(5), **options)
+    torch.testing.assert_close(beside[:4], apart, rtol=1e-5, atol=1e-7)
+    assert torch.equal(beside[4], beside[0])
+
+
+def test_training_loss_is_the_mean_over_samples_plus_the_l2_term(make_federation):
+    fed = make_federation(l2=0.1)
+    weights = torch.randn(fed.start.shape, generator=torch.Generator().manual_seed(0))
+    engine.layout.load(fed.network, weights)
+    rows = torch.cat(fed.rows)
+    with torch.no_grad():
+        mean = torch.nn.functional.cross_entropy(fed.network(readable.network_input(fed, rows)), fed.y[rows])
+    assert global_loss(fed, weights) == pytest.approx(float(mean + 0.05 * (weights**2).sum()), rel=1e-5)
+
+
+def test_wrong_options_are_refused():
+    with pytest.raises(ValueError, match="eta=-1"):
+        create("fcbafl", eta=-1.0)
+    with pytest.raises(ValueError, match="full batches"):
+        create("fcbafl", batch=None, steps=None, epochs=3)
+    with pytest.raises(ValueError, match="full batches"):
+        create("localdescent", batch=None, momentum=0.9)
+
+
+# --- the toy ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_toy_settles_at_the_global_minimum_with_the_correction_and_elsewhere_without():
+    start = np.array([-1.4, -1.1])
+    corrected, plain = (pictures.toy_rounds(start, eta, 60)[-1][:, -1].mean(0) for eta in (1.0, None))
+    np.testing.assert_allclose(corrected, pictures.OPTIMUM, atol=1e-3)
+    # FedAvg's fixed point by hand: sum_n (1 - c_n) m_n / sum_n (1 - c_n) with c_n = (1 - lr H_n)^steps
+    kept = (1 - 0.1 * pictures.CURVATURE) ** 20
+    expected = ((1 - kept) * pictures.MINIMA).sum(0) / (1 - kept).sum(0)
+    np.testing.assert_allclose(plain, expected, atol=1e-6)
+
+
+# --- the learning experiments -----------------------------------------------------------------------------------------
+
+
+def test_curves_share_the_step_size_of_the_largest_eta_but_for_fedavg():
+    best = {"FedAvg": 0.8, "FCBAFL, eta 0.2": 0.4, "FCBAFL, eta 1.0": 0.1}
+    lines = learning.at_one_step(best, [0.2, 1.0])
+    assert {title: line.lr for title, line in lines.items()} == {
+        "FedAvg": 0.8,
+        "FedAvg, shared step": 0.1,
+        "FCBAFL, eta 0.2": 0.1,
+        "FCBAFL, eta 1.0": 0.1,
+    }
+    products = [curve.eta * curve.lr for curve in learning.at_equal_product(best, [0.2, 1.0]).values()]
+    np.testing.assert_allclose(products, 0.1)
+
+
+def test_best_rates_take_the_highest_accuracy_of_each_curve():
+    tuned = pd.DataFrame({"curve": ["a", "a", "b", "b"], "lr": [1, 2, 1, 2], "accuracy": [0.1, 0.3, 0.9, 0.2]})
+    assert learning.best_rates(tuned) == {"a": 2, "b": 1}
+
+
+def test_runs_carry_the_batch_and_the_eta_to_the_algorithm():
+    problem = learning.federation(10, 0.2, 0.001, 500)
+    curves = {"FedAvg": learning.Curve(None, 0.1), "FCBAFL, eta 0.5": learning.Curve(0.5, 0.2)}
+    runs = learning.comparison(problem, curves, [20, learning.FULL], 7, range(2), steps=3)
+    assert len(runs) == 8 and {run.rounds for run in runs} == {7}
+    assert [run.options["batch"] for run in runs[:4]] == [20, 20, None, None]
+    assert runs[0].algorithm == "localdescent" and runs[1].options["eta"] == 0.5
+
+
+# --- the energy experiments -------------------------------------------------------------------------------------------
+
+
+def test_costs_of_a_sweep_are_those_of_each_point_alone():
+    deadlines = [28, 40]
+    found = energy.over_deadlines(CELL, deadlines, 5, seed=3)
+    devices = wireless.draw_devices(CELL, generator(3, "devices"), (5,))
+    for position, deadline_s in enumerate(deadlines):
+        alone = energy.frequency_costs(devices, deadline_s, seed=3)
+        for scheme, costs in found.items():
+            np.testing.assert_allclose(costs[:, position], alone[scheme], rtol=1e-12, err_msg=scheme)
+
+
+def test_optimal_frequency_and_allocation_save_on_every_rival_they_are_optimal_for():
+    frame = energy.tidy(energy.over_deadlines(CELL, [28, 40], 50, 0), "deadline_s", [28, 40], "OF")
+    assert (frame[frame["scheme"].isin(["RF", "AF"])]["saving"] > 0).all()
+    shared = energy.over_devices(energy.allocation_costs, CELL, [10, 30], 50, 0)
+    for scheme, costs in shared.items():
+        if scheme in ("RA", "AA", "SA"):
+            assert (shared["OA"][0] <= costs[0] * (1 + 1e-12)).all()  # energy of sending
+
+
+def test_a_saving_over_the_sweep_weighs_points_by_their_energy():
+    costs = {"OF": np.array([[[1.0], [2.0]], [[1.0], [4.0]]]), "RF": np.array([[[2.0], [4.0]], [[2.0], [8.0]]])}
+    costs["RF"][0, 0, 0] = 6.0  # point 0: 2 J against 8 J, point 1: 6 J against 12 J, all: 8 J against 20 J
+    frame = energy.tidy(costs, "deadline_s", [1, 2], "OF").set_index(["scheme", "sweep"])
+    np.testing.assert_allclose(frame.loc[("RF", "point"), "saving"], [0.75, 0.5])
+    np.testing.assert_allclose(frame.loc[("RF", "all"), "saving"], 0.6)
+
+
+def test_draws_without_a_plan_are_left_out():
+    costs = {"OF": np.ones((2, 1, 3)), "RF": np.full((2, 1, 3), 2.0)}
+    costs["OF"][:, :, 1] = np.nan
+    assert sorted(energy.tidy(costs, "deadline_s", [1], "OF")["seed"].unique()) == [0, 2]
+
+
+def test_the_map_equals_the_figures_at_their_own_setting_and_a_direct_run_elsewhere():
+    deadlines, counts = [28, 40], [10, 30]
+    grid = energy.sensitivity(CELL, [1e-29, 1e-28], [0.5, 1.0], deadlines, counts, 20, 0).set_index(
+        ["figure", "scheme", "capacitance", "radius_km"]
+    )["saving"]
+    for capacitance, radius_km in ((1e-28, 0.5), (1e-29, 1.0)):
+        cell = replace(CELL, capacitance=capacitance, radius_km=radius_km)
+        frame = energy.tidy(energy.over_deadlines(cell, deadlines, 20, 0), "deadline_s", deadlines, "OF")
+        expected = frame[(frame["sweep"] == "all") & (frame["scheme"] == "RF")]["saving"].mean()
+        assert grid["fig6", "RF", capacitance, radius_km] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_map_says_which_capacitance_gives_a_printed_saving():
+    grid = pd.DataFrame(
+        {"figure": "fig6", "scheme": "RF", "capacitance": [1e-30, 1e-28], "radius_km": 0.5, "saving": [0.1, 0.3]}
+    )
+    found = energy.reach(grid, {("fig6", "RF"): 0.2}, 0.5)
+    assert found.loc["fig6: RF"].tolist() == ["20.0%", "10.0%", "30.0%", "1.0e-29"]
+    assert energy.reach(grid, {("fig6", "RF"): 0.5}, 0.5).loc["fig6: RF"].tolist()[-1] == "none"
+
+
+def test_the_gap_to_the_joint_optimum_is_never_negative_and_closes_at_loose_deadlines():
+    gap = energy.joint_gap(CELL, [27, 60], [10, 30], 20, 0)
+    assert (gap["gap"] >= 0).all()
+    mean = gap.groupby("deadline_s")["gap"].mean()
+    assert mean[27] > 1e-3 > 1e-9 > mean[60]
+
+
+def test_printed_schemes_are_late_and_the_others_are_not():
+    late = energy.lateness(CELL, 50, 0)
+    assert (late.loc[["RF as printed", "SA as printed"], "rounds late"] > 0.5).all()
+    assert (late["devices late"] <= late["rounds late"]).all()
+    devices = wireless.draw_devices(CELL, generator(0, "devices"), (50,))
+    needs = wireless.feasibility(devices, CELL.deadline_s).share_min
+    share = wireless.equal_share(devices, needs)
+    slowest = wireless.optimal_frequency(devices, share, CELL.deadline_s)
+    assert (wireless.delay_s(devices, share, slowest) <= CELL.deadline_s * (1 + 1e-9)).all()
+
+
+def test_both_solvers_find_the_same_energy():
+    compared = energy.solvers(CELL, [10, 100], 0)
+    assert (compared["difference"].abs() < 1e-9).all()
+    assert (compared[["lbfgsb_ms", "exact_ms"]] > 0).all(axis=None)
+
+
+def test_one_round_names_the_late_devices():
+    frame, answer = energy.one_round(replace(CELL, deadline_s=20.0), 0)
+    assert frame.isna().any(axis=None) and answer.startswith("The deadline cannot be met")
+    frame, answer = energy.one_round(CELL, 0)
+    assert frame.loc["joint"].sum() <= frame.sum(axis=1).min() * (1 + 1e-12)
+    assert answer.startswith("All 30 devices")
+
+
+# --- the audits -------------------------------------------------------------------------------------------------------
+
+
+def verdict(frame: pd.DataFrame) -> str:
+    return checks.statement(frame).verdict
+
+
+def test_audits_find_the_misprints_and_the_payload_fits():
+    # 20 iterations * 20 cycles/bit * 7.5 MB = 2.4e10 cycles; at 1.5 GHz and 1e-23: 5.4e5 J.
+    assert audits.capacitance(CELL)["found"].item() == "5.4e+05"
+    assert verdict(audits.noise()) == verdict(audits.data_size(100, (5.0, 10.0))) == "does not hold"
+    assert verdict(audits.references()) == verdict(audits.global_rounds()) == "does not hold"
+    assert audits.payload(7850)["found"].item() == 502_400  # (784 + 1) * 10 weights, twice, 32 bits
+    assert verdict(audits.payload(7850)) == "holds"
+    assert verdict(audits.payload(199_210)) == "does not hold"
+
+
+def test_sending_dominates_once_the_capacitance_is_small_enough():
+    usual, tiny = (audits.sending_dominates(replace(CELL, capacitance=c), 50, 0)["holds"].tolist() for c in (1e-28, 1e-31))
+    assert usual == [False, False] and tiny == [False, True]
+
+
+def test_sharing_by_snr_never_beats_equal_shares_and_the_middle_of_two_plans_is_never_worse():
+    assert verdict(audits.snr_share(CELL, [0.1, 1.0], 200, 0)) == "does not hold"
+    assert audits.convexity(CELL, 200, 0)["found"].tolist() == ["0", "0"]
+
+
+def test_the_alternation_is_judged_deadline_by_deadline():
+    gaps = pd.DataFrame({"devices": [10, 10, 20, 20], "deadline_s": [26, 50, 26, 50], "gap": [0.0, 0.0, 0.02, 0.0]})
+    assert audits.alternation(gaps)["holds"].tolist() == [False, True]  # of the largest cell
+
+
+def test_the_columns_of_the_figures_are_those_that_the_ledger_asks_for():
+    paper = ledger.load("fcbafl")
+    frame = energy.tidy(energy.over_devices(energy.allocation_costs, CELL, [10, 30], 5, 0), "devices", [10, 30], "OA")
+    cells = ledger.compare(paper.entry("fcbafl/fig8"), frame)
+    assert len(cells) == 6 and all(cell["measured"] is not None for cell in cells)
+    claim = paper.entry("fcbafl/claim-oa")
+    assert len(checks.above(frame, **claim.options).evidence) == 6  # two numbers of devices, three rivals
