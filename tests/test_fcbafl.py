@@ -1,4 +1,4 @@
-"""FCBAFL: the surrogate against its pseudo-code and its limits, the energy experiments against direct computation, the audits."""
+"""FCBAFL: the surrogate against its pseudo-code and its limits; the energy experiments against direct computation."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ CELL = Scenario(devices=30)
 
 
 class ReadableFCBAFL:
-    """Section 2.1 and Algorithm 1 line by line: one device after another, gradients by autograd. Equation numbers as printed."""
+    """Section 2.1 and Algorithm 1 line by line: one device after another, gradients by autograd."""
 
     def __init__(self, federation, lr, eta, iterations, batch):
         self.federation, self.lr, self.eta, self.iterations, self.batch = federation, lr, eta, iterations, batch
@@ -174,7 +174,7 @@ def test_devices_that_share_samples_are_trained_like_devices_that_do_not(make_fe
     rng = np.random.default_rng(0)
     own = [np.sort(part) for part in np.array_split(rng.permutation(200), 4)]
     alone = make_federation(parts=own)
-    shared = make_federation(parts=[*own, own[0]])  # the last device repeats the first: samples no longer lie side by side
+    shared = make_federation(parts=[*own, own[0]])  # the last repeats the first: samples are shared
     options = {"lr": 0.2, "steps": 3, "shift": None}
     apart = full_batch_descent(alone, alone.start, np.arange(4), **options)
     beside = full_batch_descent(shared, shared.start, np.arange(5), **options)
@@ -351,7 +351,8 @@ def test_audits_find_the_misprints_and_the_payload_fits():
 
 
 def test_sending_dominates_once_the_capacitance_is_small_enough():
-    usual, tiny = (audits.sending_dominates(replace(CELL, capacitance=c), 50, 0)["holds"].tolist() for c in (1e-28, 1e-31))
+    cells = (replace(CELL, capacitance=capacitance) for capacitance in (1e-28, 1e-31))
+    usual, tiny = (audits.sending_dominates(cell, 50, 0)["holds"].tolist() for cell in cells)
     assert usual == [False, False] and tiny == [False, True]
 
 

@@ -5,8 +5,8 @@ Device n does not descend its own loss F_n but a surrogate, equation (5), whose 
 
     grad L_n(w) = grad F_n(w) + eta * gbar - grad F_n(w_prev)
 
-At w_prev the device's own gradient cancels and all devices set off along eta * gbar, the last global gradient; on the way
-each bends to its own curvature. With eta = 0 nothing is left to follow: w_prev is already the minimum.
+At w_prev the device's own gradient cancels and all devices set off along eta * gbar, the last global gradient; on the
+way each bends to its own curvature. With eta = 0 nothing is left to follow: w_prev is already the minimum.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from fedlib.federation import Federation
 
 @dataclass(frozen=True)
 class LocalDescent(FedAvg):
-    """FedAvg as this paper runs it: Q_l iterations a round on minibatches, or on all data of a device; F(w) is recorded."""
+    """FedAvg as this paper runs it: Q_l iterations on minibatches or on all data of a device; F(w) is recorded."""
 
     batch: int | None = 20  # samples an iteration; None is the full batch, infinity in the paper
     steps: int | None = 20  # Q_l
@@ -40,7 +40,12 @@ class LocalDescent(FedAvg):
         return self.descend(federation, state["weights"], clients, round)
 
     def descend(
-        self, federation: Federation, start: torch.Tensor, clients: np.ndarray, round: int, shift: torch.Tensor | None = None
+        self,
+        federation: Federation,
+        start: torch.Tensor,
+        clients: np.ndarray,
+        round: int,
+        shift: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The devices' models after descending grad F_n, or grad F_n + shift_n; stacked."""
         if self.batch is None:
@@ -64,7 +69,7 @@ class FCBAFL(LocalDescent):
             raise ValueError(f"eta={self.eta} must not be negative: it weighs the global gradient")
 
     def init(self, federation: Federation) -> State:
-        """The paper starts from w^0 alone; here the devices also send their gradients there, else round 1 would be lost."""
+        """The paper starts from w^0 alone; here the devices also send their gradients there, else round 1 is lost."""
         weights = federation.start.clone()
         gradient = engine.union_gradient(federation, weights, np.arange(federation.clients))
         return {"weights": weights, "gradient": gradient, "theta": torch.ones(2)}
@@ -87,7 +92,7 @@ class FCBAFL(LocalDescent):
 
 
 def local_accuracy(left: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|: mean and maximum over devices. 0 is solved, 1 is untouched."""
+    """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|, mean and maximum over devices: 0 solved, 1 untouched."""
     theta = engine.root((left**2).sum(1) / (first**2).sum().clamp(min=1e-30))
     return torch.stack([theta.mean(), theta.max()])
 
@@ -101,8 +106,8 @@ def full_batch_descent(
     steps: int,
     shift: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Gradient descent on all samples of a device; device by device, so that its samples stay in the cache for all steps."""
-    blocks = layout.blocks(federation.network)
+    """Gradient descent on all samples, device by device: a device's samples stay in the cache for all its steps."""
+    blocks = _dense_blocks(federation)
     trained = start.repeat(len(clients), 1)
     for position, client in enumerate(clients):
         own = trained[position : position + 1]
@@ -124,9 +129,15 @@ def samples_of(federation: Federation, client: int) -> tuple[torch.Tensor, torch
 @torch.no_grad()
 def global_loss(federation: Federation, weights: torch.Tensor) -> float:
     """F(w) of equation (2): mean cross-entropy of all devices' samples, plus l2/2 * |w|^2."""
-    blocks, total = layout.blocks(federation.network), 0.0
+    blocks, total = _dense_blocks(federation), 0.0
     for client in range(federation.clients):
         x, y = samples_of(federation, client)
         logits = dense.logits(blocks, weights, x).T
         total += float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))
     return total / float(federation.sizes.sum()) + federation.l2 / 2 * float((weights**2).sum())
+
+
+def _dense_blocks(federation: Federation) -> list[layout.Block]:
+    if not layout.is_dense(federation.network):
+        raise ValueError("FCBAFL trains dense networks, softmax regression above all; this network has other layers")
+    return layout.blocks(federation.network)

@@ -1,4 +1,4 @@
-"""The paper's own numbers and formulas, checked: each function gives one row a quantity with printed, found and holds."""
+"""The paper's own numbers and formulas, checked: one row a quantity with printed, found and holds."""
 
 from dataclasses import replace
 from math import log10
@@ -31,7 +31,7 @@ def noise() -> pd.DataFrame:
     """Thermal noise kT at 290 K in dBm per Hz."""
     thermal = 10 * log10(BOLTZMANN * 290 * 1000)
     printed = -174 - 60  # per Hz instead of per MHz
-    return table(("noise density in dBm/Hz, thermal beside printed", f"{printed}", f"{thermal:.1f}", printed >= thermal))
+    return table(("dBm/Hz, thermal noise beside printed", f"{printed}", f"{thermal:.1f}", printed >= thermal))
 
 
 def data_size(devices: int, megabytes: tuple[float, float]) -> pd.DataFrame:
@@ -88,7 +88,8 @@ def snr_share(scenario: Scenario, radii_km: list[float], draws: int, seed: int) 
             for share in (wireless.snr_share, wireless.equal_share)
         )
         wins = int((by_snr < equally).sum())
-        rows.append((f"draws in which SA beats AA, radius {radius_km:g} km", "most", f"{wins} of {draws}", wins > draws / 2))
+        quantity = f"draws in which SA beats AA, radius {radius_km:g} km"
+        rows.append((quantity, "most", f"{wins} of {draws}", wins > draws / 2))
     return table(*rows)
 
 

@@ -1,7 +1,7 @@
 """Figs. 6 to 8: what a round costs under each scheme of frequency and bandwidth, over many channel draws.
 
-Costs are kept as sending and computing apart, an axis of two in front: no scheme looks at the capacitance sigma, so a map
-over sigma only weighs the two anew. A scheme "as printed" ignores the deadline; without the words, devices first get what
+Sending and computing are kept apart, an axis of two in front: no scheme looks at the capacitance sigma, so a map over
+sigma only weighs the two anew. A scheme "as printed" ignores the deadline; without the words, devices first get what
 they need to be in time (see `fedlib.wireless`).
 """
 
@@ -71,12 +71,12 @@ def _hurried(devices: Devices, share: np.ndarray, deadline_s: np.ndarray | float
 def over_deadlines(scenario: Scenario, deadlines_s: list[float], draws: int, seed: int) -> Costs:
     """Fig. 6: one number of devices, several deadlines."""
     devices = wireless.draw_devices(scenario, generator(seed, "devices"), (draws,))
-    found = frequency_costs(devices[None], np.array(deadlines_s)[:, None], seed)  # an axis of deadlines before the draws
+    found = frequency_costs(devices[None], np.array(deadlines_s)[:, None], seed)  # deadlines before draws
     return dict(zip(found, np.broadcast_arrays(*found.values()), strict=True))
 
 
 def over_devices(schemes, scenario: Scenario, counts: list[int], draws: int, seed: int) -> Costs:
-    """Figs. 7 and 8: one deadline; a cell of n devices is the first n of the largest cell, so that draws stay paired."""
+    """Figs. 7 and 8: one deadline; a cell of n devices is the first n of the largest one, so that draws are paired."""
     largest = replace(scenario, devices=max(counts))
     devices = wireless.draw_devices(largest, generator(seed, "devices"), (draws,))
     found = [schemes(devices[..., :count], scenario.deadline_s, seed) for count in counts]
@@ -126,15 +126,20 @@ def lateness(scenario: Scenario, draws: int, seed: int) -> pd.DataFrame:
     }
     for name, share in _shares(devices, seed).items():
         plans[name] = share, _hurried(devices, share, scenario.deadline_s)
-    late = {
-        name + PRINTED: wireless.delay_s(devices, *plan) > scenario.deadline_s * (1 + 1e-9) for name, plan in plans.items()
-    }
+    limit_s = scenario.deadline_s * (1 + 1e-9)
+    late = {name + PRINTED: wireless.delay_s(devices, *plan) > limit_s for name, plan in plans.items()}
     rows = {name: {"devices late": own.mean(), "rounds late": own.any(axis=-1).mean()} for name, own in late.items()}
     return pd.DataFrame(rows).T.rename_axis("scheme")
 
 
 def sensitivity(
-    scenario: Scenario, capacitances: list[float], radii_km: list[float], deadlines_s: list, counts: list, draws: int, seed: int
+    scenario: Scenario,
+    capacitances: list[float],
+    radii_km: list[float],
+    deadlines_s: list[float],
+    counts: list[int],
+    draws: int,
+    seed: int,
 ) -> pd.DataFrame:
     """Mean saving over each sweep of Figs. 6 to 8, for every capacitance and radius."""
     rows = []
@@ -156,7 +161,7 @@ def sensitivity(
 
 
 def reach(grid: pd.DataFrame, printed: dict[tuple[str, str], float], radius_km: float) -> pd.DataFrame:
-    """For each printed saving: what the map spans, and the capacitance that gives it in a cell of this radius, if any."""
+    """For each printed saving: what the map spans, and the capacitance that gives it at this radius, if any."""
     rows = {}
     for (figure, scheme), value in printed.items():
         own = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme)]
@@ -171,7 +176,7 @@ def reach(grid: pd.DataFrame, printed: dict[tuple[str, str], float], radius_km: 
 
 
 def joint_gap(scenario: Scenario, deadlines_s: list[float], counts: list[int], draws: int, seed: int) -> pd.DataFrame:
-    """What the joint optimum saves on bandwidth first, frequency second: one row a deadline, number of devices and draw."""
+    """What the joint optimum saves on bandwidth first, frequency second; a row a deadline, number of devices, draw."""
     everyone = wireless.draw_devices(replace(scenario, devices=max(counts)), generator(seed, "devices"), (draws,))
     points, frames = np.array(deadlines_s)[:, None], []
     for count in counts:
@@ -193,7 +198,8 @@ def solvers(scenario: Scenario, counts: list[int], seed: int) -> pd.DataFrame:
         row = {"devices": count}
         for method in ("lbfgsb", "exact"):
             began = time.perf_counter()
-            row[f"{method}_j"] = float(wireless.optimal_bandwidth(devices, cell.deadline_s, method=method).transmit_energy_j)
+            plan = wireless.optimal_bandwidth(devices, cell.deadline_s, method=method)
+            row[f"{method}_j"] = float(plan.transmit_energy_j)
             row[f"{method}_ms"] = 1000 * (time.perf_counter() - began)
         rows.append(row | {"difference": row["lbfgsb_j"] / row["exact_j"] - 1})
     return pd.DataFrame(rows)

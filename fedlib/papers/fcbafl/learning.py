@@ -27,11 +27,14 @@ def name(eta: float | None) -> str:
 
 
 def federation(devices: int, alpha: float, l2: float, samples: int | None) -> dict:
-    """Softmax regression on MNIST's pixels; each digit is dealt in proportions from Dir(alpha), so sizes differ, too."""
-    return {"data_set": "mnist", "partitioner": "dirichlet", "clients": devices, "alpha": alpha, "l2": l2, "samples": samples}
+    """Softmax regression on MNIST's pixels; each digit is dealt in shares from Dir(alpha), so sizes differ, too."""
+    split = {"partitioner": "dirichlet", "clients": devices, "alpha": alpha}
+    return {"data_set": "mnist", "samples": samples, "l2": l2} | split
 
 
-def run(federation: dict, title: str, curve: Curve, batch: int | str, rounds: int, seed: int, every: int = 1, **options) -> Run:
+def run(
+    federation: dict, title: str, curve: Curve, batch: int | str, rounds: int, seed: int, every: int = 1, **options
+) -> Run:
     """One run; `options` hold what all curves share, the local iterations Q_l above all."""
     own = {} if curve.eta is None else {"eta": curve.eta}
     label = {"curve": title, "eta": np.nan if curve.eta is None else curve.eta, "batch": batch, "lr": curve.lr}
@@ -41,7 +44,9 @@ def run(federation: dict, title: str, curve: Curve, batch: int | str, rounds: in
     )  # fmt: skip
 
 
-def tuning(federation: dict, etas: list, rates: list[float], batch: int, rounds: int, seed: int, **options) -> list[Run]:
+def tuning(
+    federation: dict, etas: list, rates: list[float], batch: int, rounds: int, seed: int, **options
+) -> list[Run]:
     """FedAvg and every eta at every step size of the grid, on one seed that no result uses."""
     grid = [Curve(eta, lr) for eta in (None, *etas) for lr in rates]
     return [run(federation, name(curve.eta), curve, batch, rounds, seed, every=5, **options) for curve in grid]

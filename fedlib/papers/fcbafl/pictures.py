@@ -30,7 +30,8 @@ def system() -> tuple[Figure, pd.DataFrame]:
     _box(axes, 2.7, 4.1, 4.6, 1.1, "server\naverages models (10) and gradients (11)\nshares out the band", COLOURS[0])
     for position, name in enumerate(("device 1", "device 2", "device N")):
         left = (0.2, 3.7, 7.2)[position]
-        _box(axes, left, 0.2, 2.6, 1.3, f"{name}\nown data, own channel\n$Q_l$ iterations at $f_{name[-1]}$", COLOURS[1])
+        text = f"{name}\nown data, own channel\n$Q_l$ iterations at $f_{name[-1]}$"
+        _box(axes, left, 0.2, 2.6, 1.3, text, COLOURS[1])
         middle, target = left + 1.3, 5 + (position - 1) * 1.2
         _arrow(axes, (middle - 0.2, 1.55), (target - 0.2, 4.05), COLOURS[2])
         _arrow(axes, (target + 0.2, 4.05), (middle + 0.2, 1.55), COLOURS[3])
@@ -41,7 +42,8 @@ def system() -> tuple[Figure, pd.DataFrame]:
 
 
 def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour) -> None:
-    axes.add_patch(FancyBboxPatch((left, bottom), width, height, boxstyle="round,pad=0.05", fc="white", ec=colour, lw=1.8))
+    look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
+    axes.add_patch(FancyBboxPatch((left, bottom), width, height, **look))
     axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=9.5)
 
 
@@ -71,7 +73,7 @@ def toy_rounds(start: np.ndarray, eta: float | None, rounds: int, lr: float = 0.
 
 
 def toy(panels: dict[str, float | None], start: tuple[float, float] = (-1.4, -1.1)) -> tuple[Figure, pd.DataFrame]:
-    """One panel a method: where the two devices walk in the first round, and where their averages lie after each of 20."""
+    """One panel a method: the devices' ways in the first round, and their averages after each of 20 rounds."""
     fig, row = plt.subplots(1, len(panels), figsize=(3.3 * len(panels), 3.9), sharex=True, sharey=True)
     distances = {}
     for axes, (title, eta) in zip(row, panels.items(), strict=True):
@@ -131,13 +133,14 @@ def losses(frame: pd.DataFrame, title: str) -> Figure:
 def _curves(frame: pd.DataFrame, value: str, label: str, title: str, limits: tuple[float, float]) -> Figure:
     """One panel a batch, one line a curve with a band of one standard deviation over seeds; looks are fixed by name."""
     batches = list(frame["batch"].unique())
-    fig, row = plt.subplots(1, len(batches), figsize=(2 + 4 * len(batches), 4), sharey=True, squeeze=False, layout="constrained")
+    size = (2 + 4 * len(batches), 4)
+    fig, row = plt.subplots(1, len(batches), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for axes, batch in zip(row[0], batches, strict=True):
         for curve, runs in frame[frame["batch"] == batch].groupby("curve", sort=False):
             by_round = runs.groupby("round")[value]
             mean, spread = by_round.mean(), by_round.std().fillna(0)
-            axes.plot(mean.index, mean, label=curve, **_look(curve))
-            axes.fill_between(mean.index, mean - spread, mean + spread, color=_look(curve)["color"], alpha=0.2, linewidth=0)
+            (line,) = axes.plot(mean.index, mean, label=curve, **_look(curve))
+            axes.fill_between(mean.index, mean - spread, mean + spread, color=line.get_color(), alpha=0.2, linewidth=0)
         axes.set(title=title.format(batch), xlabel="communication round", ylim=limits)
     row[0, 0].set_ylabel(label)
     row[0, -1].legend()
@@ -178,7 +181,7 @@ def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame
 
 
 def energies(frame: pd.DataFrame, axis: str, label: str) -> Figure:
-    """Energy of a round over a sweep, one line a scheme, a band of one standard deviation over draws; "as printed" is thin."""
+    """Energy of a round over a sweep, a line a scheme with a band of one standard deviation; "as printed" is thin."""
     points = frame[frame["sweep"] == "point"]
     fig, axes = plt.subplots(figsize=(7.2, 4.2))
     schemes = [scheme for scheme in points["scheme"].unique() if not scheme.endswith(PRINTED)]
@@ -222,7 +225,8 @@ def gaps(frame: pd.DataFrame) -> Figure:
     """What the joint optimum saves, over the deadline, one line a number of devices."""
     fig, axes = plt.subplots(figsize=(7.2, 4))
     counts = frame.assign(devices=frame["devices"].astype(str) + " devices")
-    seaborn.lineplot(counts, x="deadline_s", y="gap", hue="devices", style="devices", markers=True, errorbar="sd", ax=axes)
+    look = {"hue": "devices", "style": "devices", "markers": True, "errorbar": "sd"}
+    seaborn.lineplot(counts, x="deadline_s", y="gap", ax=axes, **look)
     axes.set(xlabel="deadline in s", ylabel="saved by the joint optimum")
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=2))
     axes.legend(title=None)
