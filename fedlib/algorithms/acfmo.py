@@ -65,11 +65,12 @@ class ACFMO(Algorithm):
         """A_r xi_r / (S K): what the local steps add, Eqs. (12)-(20) without the rate."""
         if self.steps == 0:
             return torch.zeros_like(anchor)
-        scale = feature_scale(federation, clients).repeat(1, federation.classes)  # Lambda_i, the same for all classes
+        scale = feature_scale(federation, clients)  # Lambda_i, the same for all classes
 
         def direction(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-            difference = batch.gradient(weights) - batch.gradient(accelerated.expand_as(weights))
-            return batch.pick(scale) * difference + anchor  # -d_{i,k-1}, Eqs. (12) and (14)
+            difference = batch.difference(weights, accelerated.expand_as(weights))
+            difference.unflatten(-1, (federation.classes, -1)).mul_(batch.pick(scale).unsqueeze(-2))  # Eq. (12)
+            return difference.add_(anchor)  # -d_{i,k-1}, Eq. (14)
 
         rates = self.lr / federation.sizes[torch.as_tensor(clients)]
         work = engine.Work(lr=rates, batch=self.batch, steps=self.steps)

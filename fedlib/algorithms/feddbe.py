@@ -52,9 +52,9 @@ class FedDBE(FedAvg):
         shifted = rows.clone()
         shifted[:, :, -1] += engine.product(rows[:, :, :-1], own.unsqueeze(2)).squeeze(2)
         gradient = batch.gradient(shifted.flatten(1)).unflatten(1, (federation.classes, -1))
-        gradient = gradient + federation.l2 * (rows - shifted)  # the l2 term belongs to the weights themselves
+        gradient[:, :, -1] += federation.l2 * (rows[:, :, -1] - shifted[:, :, -1])  # the l2 term is of the weights themselves
         error = gradient[:, :, -1] - federation.l2 * rows[:, :, -1]  # sum over samples of p - y
-        gradient[:, :, :-1] += error.unsqueeze(2) * own.unsqueeze(1)
+        gradient[:, :, :-1].addcmul_(error.unsqueeze(2), own.unsqueeze(1))
         memory_gradient = engine.product(error.unsqueeze(1), rows[:, :, :-1]).squeeze(1)
         memory_gradient += 2 * self.pull / own.shape[1] * (batch.pick(offset) + own)
         memory[batch.positions] = own - self.lr * memory_gradient

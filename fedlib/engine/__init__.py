@@ -29,6 +29,7 @@ class Batch:
     """What a direction or a loss may ask about the step at hand; the clients of the step come first in all tensors."""
 
     gradient: Callable[[torch.Tensor], torch.Tensor]  # these minibatches' gradients at any weights (clients, weights)
+    difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # gradient(first) - gradient(second), cheaper
     outputs: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # representation and logits at any weights
     y: torch.Tensor  # labels (clients, batch)
     share: torch.Tensor  # weight of each sample in its client's mean, 0 for padding
@@ -141,12 +142,18 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
             found = _autograd(at)
         return found.add_(at, alpha=federation.l2) if federation.l2 else found
 
+    def difference(at: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+        if loss is not None or not layout.is_dense(network) or len(blocks) > 1:
+            return gradient(at) - gradient(reference)
+        found = dense.softmax_difference(blocks, at, reference, x, share)
+        return found.add_(at - reference, alpha=federation.l2) if federation.l2 else found
+
     def _autograd(at: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
             leaf = at.detach().requires_grad_()
             return torch.autograd.grad(loss(*outputs(leaf), batch).sum(), leaf)[0]
 
-    batch = Batch(gradient, outputs, y, share, positions)
+    batch = Batch(gradient, difference, outputs, y, share, positions)
     return batch
 
 

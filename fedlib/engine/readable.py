@@ -36,6 +36,9 @@ class OneBatch:
     gradient: Callable[[torch.Tensor], torch.Tensor]
     position: int  # of the client in the cohort
 
+    def difference(self, at: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+        return self.gradient(at) - self.gradient(reference)
+
     def pick(self, of_cohort: torch.Tensor) -> torch.Tensor:
         return of_cohort[self.position]
 
