@@ -214,6 +214,13 @@ def test_the_toy_settles_at_the_global_minimum_with_the_correction_and_elsewhere
     np.testing.assert_allclose(plain, expected, atol=1e-6)
 
 
+def test_exact_local_solutions_of_the_toy_overshoot_by_the_spread_of_curvatures():
+    # kappa = mean(H) mean(1/H) = 1.2 * 1.5 = 1.8; at eta = 1 the error obeys lambda^2 = -(kappa - 1).
+    rounds = pictures.toy_rounds(np.array([-1.4, -1.1]), 1.0, 6, steps=3000)
+    error = np.stack([path[:, -1].mean(0) for path in rounds]) - pictures.OPTIMUM
+    np.testing.assert_allclose(error[2:], -0.8 * error[:-2], rtol=1e-6)
+
+
 # --- the learning experiments -----------------------------------------------------------------------------------------
 
 
