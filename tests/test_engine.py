@@ -534,3 +534,14 @@ def test_an_unknown_partitioner_is_answered_with_the_known_ones():
 def test_a_client_without_samples_is_an_error(make_federation):
     with pytest.raises(ValueError, match=r"clients \[1, 3\] have no samples: leave them out"):
         make_federation(parts=[np.arange(3), np.array([], dtype=np.int64), np.arange(3, 9), np.array([], dtype=np.int64)])
+
+
+def test_averaging_in_parts_that_fit_into_memory_gives_the_same_mean(make_federation, monkeypatch):
+    fed = make_federation("dense")
+    clients, work = np.arange(fed.clients), Work(lr=0.1, batch=8, epochs=1, momentum=0.5)
+    shares = fed.sizes / fed.sizes.sum()
+    whole = engine.train_mean(fed, fed.start, clients, work, 1, shares)
+    monkeypatch.setattr(engine, "STACK_BYTES", 3 * 4 * fed.start.numel())  # three models at a time
+    torch.testing.assert_close(engine.train_mean(fed, fed.start, clients, work, 1, shares), whole, rtol=1e-5, atol=1e-7)
+    stacked = readable.train(fed, fed.start, clients, work, 1)
+    torch.testing.assert_close(whole, (shares.unsqueeze(1) * stacked).sum(0), rtol=1e-4, atol=1e-6)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from fedlib import checks, engine, ledger, wireless
 from fedlib.algorithms import create
@@ -199,6 +200,12 @@ def test_wrong_options_are_refused():
         create("fcbafl", batch=None, steps=None, epochs=3)
     with pytest.raises(ValueError, match="full batches"):
         create("localdescent", batch=None, momentum=0.9)
+
+
+def test_a_convolutional_network_is_refused_by_name(make_federation):
+    fed = replace(make_federation(), network=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 4)))
+    with pytest.raises(ValueError, match="dense networks"):
+        global_loss(fed, fed.start)
 
 
 # --- the toy ----------------------------------------------------------------------------------------------------------

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import torch
-
 from fedlib import engine
-from fedlib.algorithms.algorithm import Algorithm, State, mean_by_size
+from fedlib.algorithms.algorithm import Algorithm, State, shares
 from fedlib.federation import Federation
 
 
@@ -24,10 +21,9 @@ class FedAvg(Algorithm):
         """What a client does in a round."""
         return engine.Work(lr=self.lr, batch=self.batch, steps=self.steps, epochs=self.epochs, momentum=self.momentum)
 
-    def local(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> torch.Tensor:
-        """The clients' models after local training, stacked."""
-        return engine.train(federation, state["weights"], clients, self.work(), round)
-
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = self.participants(federation, round)
-        return {"weights": mean_by_size(federation, clients, self.local(federation, state, clients, round))}
+        weights = engine.train_mean(
+            federation, state["weights"], clients, self.work(), round, shares(federation, clients)
+        )
+        return {"weights": weights}

@@ -7,6 +7,7 @@ holds the loop that both must equal.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -19,9 +20,13 @@ torch.set_num_threads(1)  # sums do not depend on the number of cores; work is s
 
 CHUNK_BYTES = 8 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache
 THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
+STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
 ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
 
-__all__ = ["Batch", "Work", "evaluate", "gradients", "layout", "product", "root", "step_on_rows", "train", "union_gradient", "weighted_sum"]
+__all__ = [
+    "Batch", "Work", "evaluate", "gradients", "layout", "product", "root", "step_on_rows", "train", "train_mean",
+    "union_gradient", "weighted_sum",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,15 @@ def train(
 
     crew.share_out(train_chunk, _chunks(federation, clients, work))
     return trained
+
+
+def train_mean(federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, shares: torch.Tensor):
+    """sum_i shares_i * w_i of the clients trained from one start, in bounded memory: the step of plain averaging."""
+    clients = np.asarray(clients)
+    width = max(1, STACK_BYTES // (4 * start.numel()))
+    parts = [slice(first, first + width) for first in range(0, len(clients), width)]
+    means = (weighted_sum(shares[part], train(federation, start, clients[part], work, round)) for part in parts)
+    return reduce(torch.add, means)
 
 
 def _chunks(federation, clients: np.ndarray, work: Work) -> list[slice]:
