@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -84,12 +85,12 @@ def test_importing_fedlib_late_is_no_trouble_when_all_is_set_already(monkeypatch
         numerics.pin()
 
 
-def in_a_process(told: str, **environment: str) -> str:
-    """What a fresh interpreter prints, its numeric settings given by `environment` alone."""
+def in_a_process(told: str, under: tuple[str, ...] = (), **environment: str) -> str:
+    """What a fresh interpreter prints, its numeric settings given by `environment` alone; `under` an emulator, say."""
     unset = {*numerics.settings(AVX512), "FEDLIB_THREADS"}
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     inherited["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    command = [sys.executable, "-W", "error::UserWarning", "-c", told]
+    command = [*under, sys.executable, "-W", "error::UserWarning", "-c", told]
     return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=True).stdout
 
 
@@ -163,6 +164,13 @@ def test_a_machine_limited_to_avx2_computes_the_same_bytes(as_it_is):
     beyond = ",".join(f"-{flag}" for flag in ("AVX512F", "AVX512VL", "AVX512BW", "AVX512DQ", "AVX512CD"))
     limited = simulated(MKL_ENABLE_INSTRUCTIONS="AVX2", GLIBC_TUNABLES=f"glibc.cpu.hwcaps={beyond}")
     assert limited == as_it_is
+
+
+@modern
+@pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="no qemu-x86_64 (Debian: qemu-user) to emulate another processor")
+def test_an_emulated_intel_processor_without_avx512_computes_the_same_bytes(as_it_is):
+    """The closest to another machine that one machine can come: every library sees a Haswell and chooses for it."""
+    assert json.loads(in_a_process(SIMULATE, under=("qemu-x86_64", "-cpu", "Haswell"))) == as_it_is
 
 
 def test_what_mkl_would_choose_does_not_matter(as_it_is):
