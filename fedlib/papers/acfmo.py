@@ -70,6 +70,13 @@ def comparison(
     ]  # fmt: skip
 
 
+def printed(id: str) -> dict:
+    """What the paper prints for ACFMO in a figure of accuracies, as shares, by participation level."""
+    entry = ledger.load("acfmo").entry(id)
+    ((levels,), row) = entry.blocks[0].columns.values(), entry.blocks[0].printed["ACFMO"]
+    return {level: value / entry.scale for level, value in zip(levels, row, strict=True)}
+
+
 def micro_audit(accuracy: str, recall: str, f1: str) -> pd.DataFrame:
     """What the paper prints for ACFMO as accuracy, micro recall and micro F1, level by level: three names of one number."""
     paper = ledger.load("acfmo")
