@@ -16,6 +16,7 @@ from fedlib.algorithms.fcbafl import full_batch_descent, global_loss, local_accu
 from fedlib.engine import readable
 from fedlib.engine.work import client_batches
 from fedlib.papers.fcbafl import audits, energy, learning, pictures
+from fedlib.papers.fcbafl.explorer import explorer
 from fedlib.streams import generator
 from fedlib.wireless import Scenario
 
@@ -345,6 +346,17 @@ def test_one_round_names_the_late_devices():
     frame, answer = energy.one_round(CELL, 0)
     assert frame.loc["joint"].sum() <= frame.sum(axis=1).min() * (1 + 1e-12)
     assert answer.startswith("All 30 devices")
+
+
+def test_the_explorer_follows_its_sliders_and_answers_where_no_plan_exists():
+    panel = explorer(30.0, 0.5, 30, 1e-28, seed=0)
+    deadline, radius, count, answer, picture = panel.children
+    assert answer.value.startswith("All 30 devices") and picture.value.startswith(b"\x89PNG")
+    before = picture.value
+    count.value = 40
+    assert answer.value.startswith("All 40 devices") and picture.value != before
+    deadline.value = 20.0
+    assert answer.value.startswith("The deadline cannot be met")
 
 
 # --- the audits -------------------------------------------------------------------------------------------------------

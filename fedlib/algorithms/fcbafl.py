@@ -36,8 +36,11 @@ class LocalDescent(FedAvg):
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         return super().measure(federation, state) | {"train_loss": global_loss(federation, state["weights"])}
 
-    def local(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> torch.Tensor:
-        return self.descend(federation, state["weights"], clients, round)
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        if self.batch is not None:
+            return super().round(federation, state, round)
+        clients = self.participants(federation, round)
+        return {"weights": mean_by_size(federation, clients, self.descend(federation, state["weights"], clients, round))}
 
     def descend(
         self,
