@@ -12,7 +12,8 @@ from toy_workbook import make_workbook
 
 from fedlib.__main__ import main
 from fedlib.report import index, scatter
-from fedlib.report.execute import clean, main as execute_main
+from fedlib.report.execute import clean
+from fedlib.report.execute import main as execute_main
 from fedlib.report.html import scrubbed
 from fedlib.report.maths import mathml
 from fedlib.report.notebooks import parameters

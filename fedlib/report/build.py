@@ -8,8 +8,8 @@ import nbformat
 from omegaconf import DictConfig, OmegaConf
 
 from fedlib import ledger, study
-from fedlib.report import html, index, provenance
 from fedlib.files import write_text
+from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
 from fedlib.report.notebooks import Notebook, selection
 

@@ -18,8 +18,8 @@ from markupsafe import Markup
 from PIL import Image
 
 from fedlib import ledger
-from fedlib.report import scatter, verdicts
 from fedlib.files import write_text
+from fedlib.report import scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline, title
 
 DRAWN = ("figure", "table", "schematic")
