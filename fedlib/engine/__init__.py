@@ -8,6 +8,7 @@ holds the loop that both must equal.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from fedlib.engine.work import Plan, Work, plan, widest_batch
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 
-CHUNK_BYTES = 8 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache
+CHUNK_BYTES = 16 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache
 THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
 STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
 ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
@@ -80,9 +81,11 @@ def train(
         width = stacked_width or widest_batch(federation, clients[chunk], work)
         prepared = plan(federation, clients[chunk], work, round, width)
         order = torch.as_tensor(prepared.order) + chunk.start
-        stacked = trained[order]
+        sorted_already = bool((prepared.order[1:] > prepared.order[:-1]).all())
+        stacked = trained[chunk] if sorted_already else trained[order]
         _descend(federation, stacked, prepared, order, work, direction, loss)
-        trained[order] = stacked
+        if not sorted_already:
+            trained[order] = stacked
 
     crew.share_out(train_chunk, _chunks(federation, clients, work))
     return trained
@@ -99,32 +102,50 @@ def train_mean(federation, start: torch.Tensor, clients: np.ndarray, work: Work,
 
 def _chunks(federation, clients: np.ndarray, work: Work) -> list[slice]:
     """One client a chunk for convolutional networks; stacked ones as wide as memory allows and threads can use."""
-    width = 1
+    count = len(clients)
     if layout.is_dense(federation.network):
         weights = federation.start.numel()
         width = max(1, CHUNK_BYTES // (4 * (2 * weights + 2 * work.batch * federation.x[0].numel())))
-        useful = int(len(clients) * 6 * weights * work.batch // THREAD_FLOPS)
-        width = min(width, -(-len(clients) // max(1, min(crew.threads(), useful))))
-    return [slice(first, min(first + width, len(clients))) for first in range(0, len(clients), width)]
+        useful = min(crew.threads(), int(len(clients) * 6 * weights * work.batch // THREAD_FLOPS)) or 1
+        count = min(count, -(-count // (width * useful)) * useful)  # each thread gets as many chunks as the others
+    ends = [len(clients) * chunk // count for chunk in range(count + 1)]
+    return [slice(first, last) for first, last in pairwise(ends)]
 
 
 def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Tensor, work: Work, direction, loss) -> None:
     """All steps of one chunk, in place. `weights` are in the plan's order."""
-    stacked = layout.is_dense(federation.network) and not direction and not loss
-    blocks = layout.blocks(federation.network)
-    fast = dense.Momentum(blocks, weights, work.momentum, federation.l2) if stacked else None
-    velocity = torch.zeros_like(weights) if work.momentum and not stacked else None
+    velocity = torch.zeros_like(weights) if work.momentum else None
+    plain = layout.is_dense(federation.network) and not direction and not loss
+    gradient = _stacked_gradient(federation, weights, prepared) if plain else None
     for step, active in enumerate(prepared.active):
         now, rates = weights[:active], _rates(work, prepared, step, order[:active])
         rows, share = prepared.rows[step, :active], prepared.share[step, :active]
-        if stacked:
-            fast.step(now, *_gather(federation, rows), share, rates)
-            continue
-        batch = _batch(federation, rows, share, order[:active], loss)
-        update = direction(now, batch) if direction else batch.gradient(now)
+        if plain:
+            update = gradient(now, rows, share)
+        else:
+            batch = _batch(federation, rows, share, order[:active], loss)
+            update = direction(now, batch) if direction else batch.gradient(now)
         if velocity is not None:
-            update = velocity[:active].mul_(work.momentum).add_(update)
-        now.sub_(update.mul(rates) if isinstance(rates, float) else update * rates.unsqueeze(1))
+            update = torch.add(update, velocity[:active], alpha=work.momentum, out=velocity[:active])
+        if isinstance(rates, float):
+            now.sub_(update, alpha=rates)
+        else:
+            now.addcmul_(update, rates.unsqueeze(1), value=-1)
+
+
+def _stacked_gradient(federation, weights: torch.Tensor, prepared: Plan) -> Callable:
+    """The minibatch gradients of a chunk of dense networks in memory that is taken once."""
+    clients, batch = prepared.rows.shape[1:]
+    room, out = dense.Room(layout.blocks(federation.network), clients, batch), torch.empty_like(weights)
+    x = torch.empty(clients * batch, federation.x.shape[1])
+
+    def gradient(now: torch.Tensor, rows: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        flat = rows.flatten()
+        samples = torch.index_select(federation.x, 0, flat, out=x[: len(flat)]).unflatten(0, rows.shape)
+        found = room.gradients(now, samples, federation.y[flat].view(rows.shape), share, out[: len(now)])
+        return found.add_(now, alpha=federation.l2) if federation.l2 else found
+
+    return gradient
 
 
 def _rates(work: Work, prepared: Plan, step: int, clients: torch.Tensor) -> torch.Tensor | float:
@@ -145,13 +166,13 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
         if layout.is_dense(network):
             return dense.outputs(blocks, at, x)
         seen, logits = zip(*[conv.outputs(network, own, images) for own, images in zip(at, x, strict=True)], strict=True)
-        return torch.stack(seen), torch.stack(logits)
+        return _stack(seen), _stack(logits)
 
     def gradient(at: torch.Tensor) -> torch.Tensor:
         if loss is None and layout.is_dense(network):
             found = dense.flat_gradients(blocks, at, x, y, share)
         elif loss is None:
-            found = torch.stack([conv.gradient(network, *each) for each in zip(at, x, y, share, strict=True)])
+            found = _stack([conv.gradient(network, *each) for each in zip(at, x, y, share, strict=True)])
         else:
             found = _autograd(at)
         return found.add_(at, alpha=federation.l2) if federation.l2 else found
@@ -171,6 +192,11 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
     return batch
 
 
+def _stack(found: list[torch.Tensor]) -> torch.Tensor:
+    """Stacked, without a copy where there is only one."""
+    return found[0].unsqueeze(0) if len(found) == 1 else torch.stack(found)
+
+
 def _gather(federation, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Samples and labels of these rows, in the shape of `rows`; images as floats."""
     flat = rows.flatten()
@@ -186,13 +212,16 @@ def step_on_rows(federation, weights: torch.Tensor, rows: list[torch.Tensor], lr
     union of their batches, at a fraction of the cost.
     """
 
-    def step(model: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        own, chosen = model
-        share = torch.full((1, len(chosen)), 1 / len(chosen))
-        batch = _batch(federation, chosen.unsqueeze(0), share, torch.zeros(1, dtype=torch.int64), None)
-        return own - lr * batch.gradient(own.unsqueeze(0))[0]
+    stepped = torch.empty_like(weights)
 
-    return torch.stack(crew.share_out(step, zip(weights, rows, strict=True)))
+    def step(model: int) -> None:
+        own, chosen = weights[model], rows[model].unsqueeze(0)
+        share = torch.full(chosen.shape, 1 / chosen.numel())
+        batch = _batch(federation, chosen, share, torch.zeros(1, dtype=torch.int64), None)
+        torch.sub(own, batch.gradient(own.unsqueeze(0))[0], alpha=lr, out=stepped[model])
+
+    crew.share_out(step, range(len(weights)))
+    return stepped
 
 
 @torch.no_grad()

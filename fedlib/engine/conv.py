@@ -4,6 +4,8 @@ Grouped convolutions or vmap over clients gain nothing on a processor. What help
 rectifier (see `models`), flat weights, and one core for each client.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -17,32 +19,55 @@ def images(x: torch.Tensor) -> torch.Tensor:
     return x.movedim(-1, -3).to(torch.float32).div_(255 if x.dtype == torch.uint8 else 1)
 
 
+Layer = tuple[torch.Tensor, torch.Tensor]  # weight and bias
+
+
 def outputs(network: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Representation (batch, units) and logits (batch, classes) of one model, flat weights (weights,)."""
-    blocks = layout.blocks(network)
-    parts = iter(weights.split([block.stop - block.start for block in blocks]))
-    seen = x
+    """Representation (batch, units) and logits (batch, classes) of one model, flat weights (weights,); autograd goes through."""
+    return _forward(network, _layers(network, weights), x)
+
+
+def _layers(network: nn.Sequential, weights: torch.Tensor) -> list[Layer]:
+    """Weight and bias of each layer as the layer takes them: kernels channels-last, matrices as views."""
+    found = []
+    for layer, block in zip(layout.layers(network), layout.blocks(network), strict=True):
+        rows = block.view(weights)
+        weight = rows[:, :-1]
+        if isinstance(layer, nn.Conv2d):
+            weight = weight.reshape(layer.weight.shape).contiguous(memory_format=torch.channels_last)
+        found.append((weight, rows[:, -1]))
+    return found
+
+
+def _forward(network: nn.Sequential, own: list[Layer], x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    remaining, seen = iter(own), x
     for layer in network:
-        if isinstance(layer, nn.Linear | nn.Conv2d):
-            rows = next(parts).view(layer.weight.shape[0], -1)
-            seen, x = x, _apply(layer, rows, x)
+        if isinstance(layer, nn.Linear):
+            seen, x = x, linear(x, *next(remaining))
+        elif isinstance(layer, nn.Conv2d):
+            seen, x = x, functional.conv2d(x, *next(remaining), layer.stride, layer.padding)
         else:
             x = layer(x)
     return seen, x
 
 
-def _apply(layer: nn.Linear | nn.Conv2d, rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    weight, bias = rows[:, :-1], rows[:, -1]
-    if isinstance(layer, nn.Linear):
-        return linear(x, weight, bias)
-    kernel = weight.reshape(layer.weight.shape).contiguous(memory_format=torch.channels_last)
-    return functional.conv2d(x, kernel, bias, layer.stride, layer.padding)
+def gradient(network: nn.Sequential, weights: torch.Tensor, x, y, share) -> torch.Tensor:
+    """Gradient of the weighted cross-entropy at flat weights (weights,)."""
+    return objective_gradient(
+        network, weights, x, lambda seen, logits: (functional.cross_entropy(logits, y, reduction="none") * share).sum()
+    )
 
 
-def gradient(network: nn.Sequential, weights: torch.Tensor, x, y, share, loss=None) -> torch.Tensor:
-    """Gradient of the weighted cross-entropy, or of `loss(representation, logits)`, at flat weights (weights,)."""
+def objective_gradient(network: nn.Sequential, weights: torch.Tensor, x: torch.Tensor, objective: Callable) -> torch.Tensor:
+    """Gradient of `objective(representation, logits)`. The layers are autograd's leaves, so it never handles the flat vector."""
+    apart = torch.from_numpy(weights.numpy())  # other threads write to their own rows of the same stack; autograd would object
     with torch.enable_grad():
-        leaf = weights.detach().requires_grad_()
-        seen, logits = outputs(network, leaf, x)
-        value = loss(seen, logits) if loss else (functional.cross_entropy(logits, y, reduction="none") * share).sum()
-        return torch.autograd.grad(value, leaf)[0]
+        own = [tuple(part.detach().requires_grad_() for part in layer) for layer in _layers(network, apart)]
+        value = objective(*_forward(network, own, x))
+        found = torch.autograd.grad(value, [part for layer in own for part in layer])
+    flat = torch.empty_like(weights)
+    for block, weight, bias in zip(layout.blocks(network), found[::2], found[1::2], strict=True):
+        rows = block.view(flat)
+        rows[:, :-1] = weight.flatten(1)
+        rows[:, -1] = bias
+    return flat

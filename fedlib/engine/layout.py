@@ -22,9 +22,9 @@ class Block:
     def stop(self) -> int:
         return self.start + self.outputs * (self.inputs + 1)
 
-    def view(self, flat: torch.Tensor) -> torch.Tensor:
-        """The layer of flat vectors (..., weights) as (..., outputs, inputs + 1), without a copy."""
-        return flat[..., self.start : self.stop].unflatten(-1, (self.outputs, self.inputs + 1))
+    def view(self, flat):
+        """The layer of flat vectors (..., weights), torch's or NumPy's, as (..., outputs, inputs + 1), without a copy."""
+        return flat[..., self.start : self.stop].reshape(*flat.shape[:-1], self.outputs, self.inputs + 1)
 
 
 def layers(network: nn.Sequential) -> list[nn.Linear | nn.Conv2d]:

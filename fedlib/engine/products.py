@@ -33,8 +33,24 @@ class _Product(torch.autograd.Function):
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """x @ weight.T + bias, as `torch.nn.functional.linear`."""
-    return product(x, weight.mT) + bias
+    """x @ weight.T + bias, as `torch.nn.functional.linear`; autograd goes through."""
+    return _Linear.apply(x, weight) + bias
+
+
+class _Linear(torch.autograd.Function):
+    """Apart from `_Product` only in that the gradient of the weights comes out laid out as the weights are."""
+
+    @staticmethod
+    def forward(context, x, weight):
+        context.save_for_backward(x, weight)
+        return product(x.detach(), weight.detach().mT)
+
+    @staticmethod
+    def backward(context, error):
+        x, weight = (saved.detach() for saved in context.saved_tensors)
+        wanted = context.needs_input_grad
+        error = error.detach()
+        return product(error, weight) if wanted[0] else None, product(error.mT, x) if wanted[1] else None
 
 
 def weighted_sum(weights: torch.Tensor, stacked: torch.Tensor) -> torch.Tensor:
