@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from fedlib.engine import conv, crew, dense, layout
 from fedlib.engine.products import product, root, weighted_sum
@@ -22,7 +23,7 @@ torch.set_num_threads(1)  # sums do not depend on the number of cores; work is s
 CHUNK_BYTES = 16 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache
 THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
 STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
-ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
+ROWS = 1024  # full-batch gradients and evaluation go through this many samples at a time
 
 __all__ = [
     "Batch", "Work", "evaluate", "gradients", "layout", "product", "root", "step_on_rows", "train", "train_mean",
@@ -236,14 +237,29 @@ def union_gradient(federation, weights: torch.Tensor, clients: np.ndarray) -> to
 def gradients(federation, weights: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
     """Full-batch gradient of each client's own objective at shared (weights,) or own (clients, weights); stacked."""
     each = weights.expand(len(clients), -1)
-    return torch.stack([union_gradient(federation, own, [client]) for own, client in zip(each, clients, strict=True)])
+    if not layout.is_dense(federation.network):
+        return torch.stack([union_gradient(federation, own, [client]) for own, client in zip(each, clients, strict=True)])
+    found = torch.empty(each.shape)
+    for group in _groups_of_like_size(federation, np.asarray(clients)):
+        rows = pad_sequence([federation.rows[clients[position]] for position in group], batch_first=True)
+        sizes = federation.sizes[torch.as_tensor(clients)[group]].unsqueeze(1)
+        share = (torch.arange(rows.shape[1]) < sizes) / sizes
+        found[group] = _batch(federation, rows, share, group, None).gradient(each[group].contiguous())
+    return found
+
+
+def _groups_of_like_size(federation, clients: np.ndarray) -> list[torch.Tensor]:
+    """Positions of clients to stack: sorted by size, so that little is padded; the samples of a group stay in the cache."""
+    order = torch.argsort(federation.sizes[torch.as_tensor(clients)], stable=True)
+    largest = int(federation.sizes[torch.as_tensor(clients)].max())
+    return list(order.split(max(1, ROWS // largest)))
 
 
 def _row_chunks(federation, clients: np.ndarray):
+    """The rows of these clients in pieces: slices where the clients lie side by side, else indices."""
     spans = federation.spans(clients)
-    if spans is None:
-        rows = torch.cat([federation.rows[client] for client in clients])
-        yield from rows.split(ROWS)
+    if spans is None or len(spans) > len(clients) // 4:
+        yield from torch.cat([federation.rows[client] for client in clients]).split(ROWS)
         return
     for span in spans:
         for first in range(span.start, span.stop, ROWS):
@@ -272,7 +288,7 @@ def _evaluate_rows(federation, weights: torch.Tensor, rows: slice) -> tuple[floa
     """Summed loss and the confusion matrix (true class x predicted class) on some rows of the test set."""
     x, y = federation.x_test[rows], federation.y_test[rows]
     if layout.is_dense(federation.network):
-        logits = dense.logits(layout.blocks(federation.network), weights, x).T
+        logits = dense.logits(layout.blocks(federation.network), weights, x).T.contiguous()
     else:
         logits = conv.outputs(federation.network, weights, conv.images(x))[1]
     loss = float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))
