@@ -14,6 +14,7 @@ import torch
 
 from fedlib.engine import conv, crew, dense, layout
 from fedlib.engine.products import product, root, weighted_sum
+from fedlib.engine.representation import representations
 from fedlib.engine.work import Plan, Work, plan, widest_batch
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
@@ -24,8 +25,8 @@ STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into 
 ROWS = 4096  # full-batch gradients and evaluation go through this many samples at a time
 
 __all__ = [
-    "Batch", "Work", "evaluate", "gradients", "layout", "product", "root", "step_on_rows", "train", "train_mean",
-    "union_gradient", "weighted_sum",
+    "Batch", "Work", "evaluate", "gradients", "layout", "product", "representations", "root", "step_on_rows", "train",
+    "train_mean", "union_gradient", "weighted_sum",
 ]  # fmt: skip
 
 
@@ -36,6 +37,7 @@ class Batch:
     gradient: Callable[[torch.Tensor], torch.Tensor]  # these minibatches' gradients at any weights (clients, weights)
     difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # gradient(first) - gradient(second), cheaper
     outputs: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # representation and logits at any weights
+    rows: torch.Tensor  # which rows of the federation's x these are (clients, batch); padding repeats some row
     y: torch.Tensor  # labels (clients, batch)
     share: torch.Tensor  # weight of each sample in its client's mean, 0 for padding
     positions: torch.Tensor  # which clients of the cohort take this step
@@ -167,7 +169,7 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
             leaf = at.detach().requires_grad_()
             return torch.autograd.grad(loss(*outputs(leaf), batch).sum(), leaf)[0]
 
-    batch = Batch(gradient, difference, outputs, y, share, positions)
+    batch = Batch(gradient, difference, outputs, rows, y, share, positions)
     return batch
 
 
