@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 import torch
 
-from fedlib.engine import conv, crew, dense, layout
+from fedlib.engine import conv, crew, dense, layout, tape
 from fedlib.engine.products import product, root, weighted_sum
 from fedlib.engine.representation import representations
 from fedlib.engine.work import Plan, Work, plan, widest_batch
@@ -122,6 +122,9 @@ def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Ten
         if stacked:
             fast.step(now, *_gather(federation, rows), share, rates)
             continue
+        if not layout.is_dense(federation.network):  # trained one by one, so padding would be waste
+            length = int(share.count_nonzero())
+            rows, share = rows[:, :length], share[:, :length]
         batch = _batch(federation, rows, share, order[:active], loss)
         update = direction(now, batch) if direction else batch.gradient(now)
         if velocity is not None:
@@ -145,7 +148,7 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
 
     def outputs(at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if layout.is_dense(network):
-            return dense.outputs(blocks, at, x)
+            return tape.outputs(blocks, at, x)
         seen, logits = zip(*[conv.outputs(network, own, images) for own, images in zip(at, x, strict=True)], strict=True)
         return torch.stack(seen), torch.stack(logits)
 
