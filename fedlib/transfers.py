@@ -1,8 +1,8 @@
 """How often a model is sent in a round, counted from who sends it to whom (FedSR, Table III, in units of one model).
 
-The printed costs divide into whole rounds under one rule: a model counts whenever a device sends it and whenever the cloud
-exchanges it with its partners; what an edge server hands down to its own devices is free. Without that rule HierFAVG costs
-nearly twice as much. Both counts are here.
+The printed costs divide into whole rounds under one rule: a model counts whenever a device sends it and whenever the
+cloud exchanges it with its partners; what an edge server hands down to its own devices is free. Without that rule
+HierFAVG costs nearly twice as much. Both counts are here.
 """
 
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from fedlib.streams import generator
 
 
 def clusters(federation: Federation, clients: np.ndarray, size: int, round: int) -> list[np.ndarray]:
-    """The clients of a round dealt at random into clusters of `size`; a rest that does not fill one is a smaller cluster.
+    """The clients of a round dealt at random into clusters of `size`; a rest that fills none is a smaller cluster.
 
     All methods of a seed meet the same clusters, in the same order, so comparisons are paired.
     """

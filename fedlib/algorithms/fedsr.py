@@ -1,8 +1,8 @@
 """FedSR (Huang, Ye, Kang: "FedSR: A Semi-Decentralized Federated Learning Algorithm for Non-IIDness in IoT System"),
 Algorithm 1: a star of rings.
 
-Every edge server connects its devices into a ring; a model makes R passes through each ring; the cloud averages the rings'
-models by data size.
+Every edge server connects its devices into a ring; a model makes R passes through each ring; the cloud averages the
+rings' models by data size.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from fedlib.federation import Federation
 class FedSR(FedAvg):
     """Rings of `cluster_size` devices, drawn afresh each round.
 
-    One ring of all devices with one pass is ring-optimization; rings of one device with E passes are FedAvg with E epochs,
-    but for momentum, which starts anew with every visit.
+    One ring of all devices with one pass is ring-optimization. Rings of one device with E passes are FedAvg with E
+    epochs, but for momentum: it starts anew with every visit here, and once a round in FedAvg.
     """
 
     epochs: int | None = 1  # E, local epochs a visit

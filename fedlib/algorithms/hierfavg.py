@@ -1,7 +1,8 @@
-"""HierFAVG (Liu et al., ICC 2020): FedAvg in two storeys. Each edge server averages its devices several times before the cloud
-averages the edge servers."""
+"""HierFAVG (Liu et al., ICC 2020): FedAvg in two storeys. Each edge server averages its devices several times before
+the cloud averages the edge servers."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -26,14 +27,17 @@ class HierFAVG(FedAvg):
         require_epochs(self)
         require_counts(cluster_size=self.cluster_size, iterations=self.iterations)
 
+    def edges(self, federation: Federation, round: int) -> list[np.ndarray]:
+        """The devices of each edge server."""
+        return clusters(federation, self.participants(federation, round), self.cluster_size, round)
+
     def round(self, federation: Federation, state: State, round: int) -> State:
-        edges = clusters(federation, self.participants(federation, round), self.cluster_size, round)
-        devices = np.concatenate(edges)
-        edge_of = torch.repeat_interleave(torch.arange(len(edges)), torch.tensor([len(edge) for edge in edges]))
+        edges = self.edges(federation, round)
+        sizes = [len(devices) for devices in edges]
+        edge_of = torch.arange(len(edges)).repeat_interleave(torch.tensor(sizes))
         models, work = state["weights"].repeat(len(edges), 1), self.work(round)
         for iteration in range(self.iterations):
             now = replace(work, epochs_done=iteration * work.epochs)
-            local = engine.train(federation, models[edge_of], devices, now, round)
-            own = local.split([len(edge) for edge in edges])
-            models = torch.stack([mean_by_size(federation, *pair) for pair in zip(edges, own, strict=True)])
+            local = engine.train(federation, models[edge_of], np.concatenate(edges), now, round)
+            models = torch.stack(list(map(partial(mean_by_size, federation), edges, local.split(sizes))))
         return {"weights": mean_by_cluster_size(federation, edges, models)}

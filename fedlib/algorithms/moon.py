@@ -1,8 +1,8 @@
-"""MOON, model-contrastive learning (Li, He, Song, CVPR 2021): FedAvg whose clients keep their representations close to the
-server's model and away from their own last one.
+"""MOON, model-contrastive learning (Li, He, Song, CVPR 2021): FedAvg whose clients keep their representations close to
+the server's model and away from their own last one.
 
-For a sample with representation z (the layer before the classifier) at the current weights, z_glob at the server's model
-and z_prev at the client's model of its last round, with cosine similarities:
+For a sample with representation z (the layer before the classifier) at the current weights, z_glob at the server's
+model and z_prev at the client's model of its last round, with cosine similarities:
 
     l_con = -log( e^{sim(z, z_glob)/tau} / (e^{sim(z, z_glob)/tau} + e^{sim(z, z_prev)/tau}) )
 

@@ -41,10 +41,10 @@ class Ring(FedAvg):
 def ring_optimization(
     federation: Federation, start: torch.Tensor, rings: list[np.ndarray], work: engine.Work, passes: int, round: int
 ) -> torch.Tensor:
-    """The lower half of Algorithm 1 for several rings side by side: the model of each ring after its passes, (rings, weights).
+    """The lower half of Algorithm 1 for rings side by side: each ring's model after its passes, (rings, weights).
 
-    Device alpha_k of every ring trains at the same time, from the model its own ring handed to it. Only the model is handed
-    on: a device starts with no momentum.
+    Device alpha_k of every ring trains at the same time, from the model its own ring handed to it. Only the model is
+    handed on: a device starts with no momentum.
     """
     models = start.repeat(len(rings), 1)  # w_0^{alpha_1} <- w_glob
     for r in range(passes):

@@ -1,7 +1,7 @@
 """Dense networks under autograd: representation and logits of a stack of clients as one step on the tape.
 
-A loss may be any function of the two. Autograd follows the loss back to them; from there on the gradient is written out as in
-`dense`, straight into the flat layout. (Layer by layer, autograd would allocate a full gradient for every slice.)
+A loss may be any function of the two. Autograd follows the loss back to them; from there on the gradient is written out
+as in `dense`, straight into the flat layout. (Layer by layer, autograd would allocate a full gradient for every slice.)
 """
 
 import numpy as np
