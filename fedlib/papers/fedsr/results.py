@@ -1,5 +1,6 @@
 """From curves to the numbers of the tables: one row a run and cell."""
 
+import numpy as np
 import pandas as pd
 
 from fedlib import ledger
@@ -15,10 +16,26 @@ def ends(curves: pd.DataFrame, keys: list[str] = KEYS) -> pd.DataFrame:
     return last.assign(cell=last["data_set"] + ", " + last["partition"])
 
 
-def early(curves: pd.DataFrame) -> pd.DataFrame:
-    """The ends of each run with `early`, its mean accuracy over the measured rounds of the first quarter."""
-    first = curves[(curves["round"] > 0) & (curves["round"] <= max(curves["round"].max() // 4, curves["round"][curves["round"] > 0].min()))]
-    return ends(curves).merge(first.groupby(KEYS)["accuracy"].mean().rename("early").reset_index(), on=KEYS)
+def guess(data_set: str, test_images: int) -> float:
+    """What guessing can score: the share of one class plus three standard errors of that many test images."""
+    share = 1 / (100 if data_set == "cifar100" else 10)
+    return share + 3 * float(np.sqrt(share * (1 - share) / test_images))
+
+
+def judged(rows: pd.DataFrame, test_images: int) -> pd.Series:
+    """The accuracy where some method of the cell has, on average, learnt more than a guess knows; else blank."""
+    best = rows.groupby(["cell", "method"])["accuracy"].mean().groupby("cell").max()
+    limit = rows["data_set"].map(lambda name: guess(name, test_images))
+    return rows["accuracy"].where(rows["cell"].map(best) > limit)
+
+
+def early(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows`, the judged ends, with `early`: the mean accuracy over the measured rounds of the first quarter."""
+    measured = curves[curves["round"] > 0]
+    quarter = measured.groupby("data_set")["round"].transform(lambda rounds: max(rounds.max() / 4, rounds.min()))
+    first = measured[measured["round"] <= quarter].groupby(KEYS)["accuracy"].mean().rename("early").reset_index()
+    joined = rows.merge(first, on=KEYS)
+    return joined.assign(early=joined["early"].where(joined["judged"].notna()))
 
 
 def in_every_column(rows: pd.DataFrame) -> pd.DataFrame:
