@@ -50,11 +50,25 @@ def counts(differences: pd.Series) -> bool:
     return bool(differences.mean() > standard_error(differences))
 
 
+def only(frame: pd.DataFrame, where: dict | None) -> pd.DataFrame:
+    """The rows that a sentence speaks about: `where` maps a column to its admitted values."""
+    for column, values in (where or {}).items():
+        frame = frame[frame[column].isin(values)]
+    return frame
+
+
 def above(
-    frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str, lower_is_better: bool = False
+    frame: pd.DataFrame,
+    value: str,
+    key: str,
+    first: str,
+    others: list,
+    over: str,
+    lower_is_better: bool = False,
+    where: dict | None = None,
 ) -> Finding:
     """`first` beats each of `others` at every level of `over`."""
-    rows = []
+    frame, rows = only(frame, where), []
     for level in sorted(frame[over].unique()):
         for other in others:
             gain = paired(frame, value, key, first, other, {over: level}) * (-1 if lower_is_better else 1)
@@ -70,6 +84,21 @@ def above(
     if len(evidence) < planned:
         note += f" Not measured: {planned - len(evidence)}."
     return Finding(verdict(won, planned), f"{won} of {planned} comparisons", evidence, note=note)
+
+
+def near(frame: pd.DataFrame, value: str, key: str, first: str, other: str, over: str, margin: float) -> Finding:
+    """`first` and `other` differ by at most `margin`, in the mean over seeds, at every level of `over`."""
+    rows = []
+    for level in sorted(frame[over].unique()):
+        gap = paired(frame, value, key, first, other, {over: level})
+        if len(gap):
+            rows.append({over: level, "difference": gap.mean(), "sd": gap.std(), "holds": abs(gap.mean()) <= margin})
+    evidence = pd.DataFrame(rows, columns=[over, "difference", "sd", "holds"])
+    close, note = int(evidence["holds"].sum()), ""
+    if len(evidence):
+        farthest = evidence.loc[evidence["difference"].abs().idxmax()]
+        note = f"Largest difference {farthest['difference']:+.4f} at {over} {farthest[over]}."
+    return Finding(verdict(close, len(evidence)), f"{close} of {len(evidence)} levels", evidence, note=note)
 
 
 def gap_grows(frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str) -> Finding:
@@ -100,8 +129,11 @@ def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_
     return Finding(verdict(holds, len(last)), f"{holds} of {len(last)} levels", evidence)
 
 
-def rises(frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better: bool = False) -> Finding:
+def rises(
+    frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better: bool = False, where: dict | None = None
+) -> Finding:
     """The value improves from each level of `key` to the next higher one, at every level of `over`."""
+    frame = only(frame, where)
     means = frame.groupby([over, key])[value].mean().unstack()
     sign = -1 if lower_is_better else 1
     steps = [
@@ -112,6 +144,16 @@ def rises(frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better:
     evidence = means.reset_index()
     evidence.columns = [str(column) for column in evidence.columns]
     return Finding(verdict(sum(steps), len(steps)), f"{sum(steps)} of {len(steps)} steps", evidence)
+
+
+def stays_below(frame: pd.DataFrame, value: str, limit: float, over: str) -> Finding:
+    """Every single value is below `limit`, at every level of `over`."""
+    reached = frame[value] >= limit
+    values = frame.assign(reached=reached).dropna(subset=[value]).groupby(over, as_index=False)
+    evidence = values.agg(draws=("reached", "size"), reached=("reached", "sum"), largest=(value, "max"))
+    holds = int((evidence["reached"] == 0).sum())
+    note = f"{reached.sum()} of {evidence['draws'].sum()} values reach {limit:g}, the largest is {frame[value].max():.3f}."
+    return Finding(verdict(holds, len(evidence)), f"{holds} of {len(evidence)} levels", evidence, note=note)
 
 
 def statement(frame: pd.DataFrame) -> Finding:
@@ -132,4 +174,6 @@ def _short(value) -> str:
         return str(value)
 
 
-CHECKS: dict[str, Callable[..., Finding]] = {check.__name__: check for check in (above, gap_grows, worst, rises, statement)}
+CHECKS: dict[str, Callable[..., Finding]] = {
+    check.__name__: check for check in (above, near, gap_grows, worst, rises, stays_below, statement)
+}

@@ -4,7 +4,7 @@ The samples of a client lie side by side in memory (unless clients share samples
 no loader stands between the arrays and the matrix products.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -141,26 +141,31 @@ def federate(
     seed: int = 0,
     l2: float = 0.0,
     samples: int | None = None,
+    test_samples: int | None = None,
     **options,
 ) -> Federation:
     """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
 
-    `samples` keeps a random part of the training set; `options` go to the partitioner.
+    `samples` keeps a random part of the training set, `test_samples` one of the test set, the same for all methods of a
+    seed; `options` go to the partitioner.
     """
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
     dataset = data.load(data_set)
-    keep = _subset(len(dataset.y_train), samples, seed)
+    keep = _subset(len(dataset.y_train), samples, seed, "samples")
     deal = partition.PARTITIONERS[partitioner]
     labels = (dataset.writer_train if partitioner == "by_writer" else dataset.y_train).numpy()[keep]
     parts = [keep[part] for part in deal(labels, clients, **options, rng=generator(seed, "partition"))]
     built = models.build(network, len(dataset.classes), sample_shape(dataset))
+    if test_samples is not None:
+        shown = _subset(len(dataset.y_test), test_samples, seed, "test_samples")
+        dataset = replace(dataset, x_test=dataset.x_test[shown], y_test=dataset.y_test[shown])
     return assemble(dataset, parts, built, seed, l2)
 
 
-def _subset(size: int, samples: int | None, seed: int) -> np.ndarray:
-    if samples is None:
+def _subset(size: int, wanted: int | None, seed: int, name: str) -> np.ndarray:
+    if wanted is None:
         return np.arange(size)
-    if not 0 < samples <= size:
-        raise ValueError(f"samples={samples} must lie between 1 and the {size} training samples")
-    return np.sort(generator(seed, "samples").choice(size, samples, replace=False))
+    if not 0 < wanted <= size:
+        raise ValueError(f"{name}={wanted} must lie between 1 and the {size} there are")
+    return np.sort(generator(seed, name).choice(size, wanted, replace=False))

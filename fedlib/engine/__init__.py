@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from fedlib.engine import conv, crew, dense, layout
+from fedlib.engine import conv, crew, dense, layout, tape
 from fedlib.engine.products import product, root, weighted_sum
+from fedlib.engine.representation import representations
 from fedlib.engine.work import Plan, Work, plan, widest_batch
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
@@ -26,8 +27,8 @@ STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into 
 ROWS = 1024  # full-batch gradients and evaluation go through this many samples at a time
 
 __all__ = [
-    "Batch", "Work", "evaluate", "gradients", "layout", "product", "root", "step_on_rows", "train", "train_mean",
-    "union_gradient", "weighted_sum",
+    "Batch", "Work", "evaluate", "gradients", "layout", "product", "representations", "root", "step_on_rows", "train",
+    "train_mean", "union_gradient", "weighted_sum",
 ]  # fmt: skip
 
 
@@ -38,6 +39,7 @@ class Batch:
     gradient: Callable[[torch.Tensor], torch.Tensor]  # these minibatches' gradients at any weights (clients, weights)
     difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # gradient(first) - gradient(second), cheaper
     outputs: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # representation and logits at any weights
+    rows: torch.Tensor  # which rows of the federation's x these are (clients, batch); padding repeats some row
     y: torch.Tensor  # labels (clients, batch)
     share: torch.Tensor  # weight of each sample in its client's mean, 0 for padding
     positions: torch.Tensor  # which clients of the cohort take this step
@@ -124,7 +126,7 @@ def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Ten
         if plain:
             update = gradient(now, rows, share)
         else:
-            batch = _batch(federation, rows, share, order[:active], loss)
+            batch = _batch(federation, *_without_padding(federation, rows, share), order[:active], loss)
             update = direction(now, batch) if direction else batch.gradient(now)
         if velocity is not None:
             update = torch.add(update, velocity[:active], alpha=work.momentum, out=velocity[:active])
@@ -132,6 +134,12 @@ def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Ten
             now.sub_(update, alpha=rates)
         else:
             now.addcmul_(update, rates.unsqueeze(1), value=-1)
+
+
+def _without_padding(federation, rows: torch.Tensor, share: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Convolutional clients are trained one by one, so padding would be waste."""
+    length = rows.shape[1] if layout.is_dense(federation.network) else int(share.count_nonzero())
+    return rows[:, :length], share[:, :length]
 
 
 def _stacked_gradient(federation, weights: torch.Tensor, prepared: Plan) -> Callable:
@@ -165,7 +173,7 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
 
     def outputs(at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if layout.is_dense(network):
-            return dense.outputs(blocks, at, x)
+            return tape.outputs(blocks, at, x)
         seen, logits = zip(*[conv.outputs(network, own, images) for own, images in zip(at, x, strict=True)], strict=True)
         return _stack(seen), _stack(logits)
 
@@ -185,11 +193,16 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
         return found.add_(at - reference, alpha=federation.l2) if federation.l2 else found
 
     def _autograd(at: torch.Tensor) -> torch.Tensor:
+        if not layout.is_dense(network) and len(at) == 1:
+            return conv.objective_gradient(network, at[0], x[0], of_one_client).unsqueeze(0)
         with torch.enable_grad():
             leaf = at.detach().requires_grad_()
             return torch.autograd.grad(loss(*outputs(leaf), batch).sum(), leaf)[0]
 
-    batch = Batch(gradient, difference, outputs, y, share, positions)
+    def of_one_client(seen: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        return loss(seen.unsqueeze(0), logits.unsqueeze(0), batch).sum()
+
+    batch = Batch(gradient, difference, outputs, rows, y, share, positions)
     return batch
 
 

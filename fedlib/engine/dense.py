@@ -34,18 +34,24 @@ class Room:
             seen = np.maximum(passed, 0, out=passed)
         return torch.from_numpy(np.matmul(self.blocks[-1].view(flat), seen, out=self.logits[: len(flat)]))
 
-    def gradients(self, weights: torch.Tensor, x, y, share, out: torch.Tensor) -> torch.Tensor:
-        """Gradient of sum_b share_b * cross-entropy_b for each client, (clients, weights): backpropagation, written out."""
-        error = _output_error(self.forward(weights, x), y, share).numpy()
-        clients, flat, found = len(weights), weights.numpy(), out.numpy()
+    def backward(self, weights: torch.Tensor, x, error: torch.Tensor, out: torch.Tensor, seen_error=None) -> torch.Tensor:
+        """The gradient (clients, weights) that belongs to derivatives by the logits (clients, classes, batch) of the last
+        `forward`, and by the representation (clients, units, batch) where a loss looks at that too."""
+        clients, flat, found, error = len(weights), weights.numpy(), out.numpy(), error.numpy()
         for layer in range(len(self.blocks) - 1, 0, -1):
             block, seen = self.blocks[layer], self.hidden[layer - 1][:clients]
             np.matmul(error, seen.transpose(0, 2, 1), out=block.view(found))
             below, awake = self.errors[layer - 1][:clients], self.awake[layer - 1][:clients]
             np.matmul(block.view(flat)[:, :, :-1].transpose(0, 2, 1), error, out=below)
+            if seen_error is not None and layer == len(self.blocks) - 1:
+                below += seen_error.numpy()
             error = np.multiply(below, np.greater(seen[:, :-1], 0, out=awake), out=below)
         np.matmul(error, x.numpy(), out=self.blocks[0].view(found))
         return out
+
+    def gradients(self, weights: torch.Tensor, x, y, share, out: torch.Tensor) -> torch.Tensor:
+        """Gradient of sum_b share_b * cross-entropy_b for each client, (clients, weights)."""
+        return self.backward(weights, x, _output_error(self.forward(weights, x), y, share), out)
 
 
 def _output_error(logits: torch.Tensor, y: torch.Tensor, share: torch.Tensor) -> torch.Tensor:

@@ -57,7 +57,7 @@ def train_one(
         batch = OneBatch(lambda at, rows=rows: gradient(federation, at, rows), position)
         update = direction(weights, batch) if direction else batch.gradient(weights)
         velocity = work.momentum * velocity + update
-        weights = weights - rate * work.decay ** (step // per_epoch) * velocity
+        weights = weights - rate * work.decay ** (work.epochs_done + step // per_epoch) * velocity
     return weights
 
 

@@ -22,10 +22,13 @@ class Work:
     steps: int | None = None
     momentum: float = 0.0  # 0 is plain SGD; the velocity starts at zero in every round
     decay: float = 1.0  # the rate is multiplied by this after each epoch; 1 keeps it
+    epochs_done: int = 0  # passes made earlier in this round: a client visited again goes on with the next order
 
     def __post_init__(self):
         if (self.epochs is None) == (self.steps is None):
             raise ValueError("give either epochs (passes over the data) or steps (batches with replacement), not both")
+        if self.epochs is None and self.epochs_done:
+            raise ValueError("epochs_done counts passes over the data; batches with replacement have none")
         if self.batch < 1:
             raise ValueError(f"batch={self.batch} must be at least 1")
 
@@ -34,7 +37,7 @@ def batches(size: int, work: Work, stream: np.random.Generator) -> Sequence[np.n
     """Positions 0..size-1 of each minibatch of one client, in order; the last batch of an epoch may be short."""
     if work.steps is not None:
         return stream.integers(0, size, (work.steps, work.batch))
-    epochs = [stream.permutation(size) for _ in range(work.epochs)]
+    epochs = [stream.permutation(size) for _ in range(work.epochs_done + work.epochs)][work.epochs_done :]
     return [order[first : first + work.batch] for order in epochs for first in range(0, size, work.batch)]
 
 
@@ -73,7 +76,7 @@ def plan(federation, clients: np.ndarray, work: Work, round: int, width: int) ->
     _to_rows(federation, clients[order], rows)
     active = (counts[None, :] > np.arange(counts.max())[:, None]).sum(1).tolist()
     per_epoch = counts[order] // (work.epochs or 1)
-    epoch = np.arange(counts.max())[:, None] // per_epoch[None, :]
+    epoch = work.epochs_done + np.arange(counts.max())[:, None] // per_epoch[None, :]
     return Plan(torch.as_tensor(rows), torch.as_tensor(share), active, torch.as_tensor(epoch), order)
 
 

@@ -1,0 +1,76 @@
+"""MOON, model-contrastive learning (Li, He, Song, CVPR 2021): FedAvg whose clients keep their representations close to
+the server's model and away from their own last one.
+
+For a sample with representation z (the layer before the classifier) at the current weights, z_glob at the server's
+model and z_prev at the client's model of its last round, with cosine similarities:
+
+    l_con = -log( e^{sim(z, z_glob)/tau} / (e^{sim(z, z_glob)/tau} + e^{sim(z, z_prev)/tau}) )
+
+is added to the cross-entropy, times mu. Until a client has taken part its last model is the start.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedlib import engine
+from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.fedavg import FedAvg
+from fedlib.federation import Federation
+
+SMALLEST = 1e-8  # a representation that the rectifier has set to zero has no direction
+
+
+@dataclass(frozen=True)
+class MOON(FedAvg):
+    """FedAvg with a contrastive term."""
+
+    mu: float = 1.0  # weight of the contrastive term; 0 is FedAvg
+    temperature: float = 0.5  # tau: small values sharpen the choice between the two models
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.mu < 0:
+            raise ValueError(f"mu={self.mu} must not be negative: it weighs the contrastive term")
+        if self.temperature <= 0:
+            raise ValueError(f"temperature={self.temperature} must be positive")
+
+    def init(self, federation: Federation) -> State:
+        start = federation.start
+        return {"weights": start.clone(), "previous": start.repeat(federation.clients, 1)}
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients, received = self.participants(federation, round), state["weights"]
+        chosen = torch.as_tensor(clients)
+        towards = unit(engine.representations(federation, received, clients))  # z_glob of every sample
+        away = unit(engine.representations(federation, state["previous"][chosen], clients))  # z_prev
+
+        def loss(seen: torch.Tensor, logits: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+            slope = contrast_slope(seen.detach(), towards[batch.rows], away[batch.rows], self.temperature)
+            contrast = (seen * slope).sum(2)  # linear in z, with the gradient of l_con
+            return batch.cross_entropy(logits) + self.mu * (contrast * batch.share).sum(1)
+
+        local = engine.train(federation, received, clients, self.work(round), round, loss=loss)
+        previous = state["previous"].clone()
+        previous[chosen] = local
+        return {"weights": mean_by_size(federation, clients, local), "previous": previous}
+
+
+def unit(vectors: torch.Tensor) -> torch.Tensor:
+    """Vectors (..., units) of length one."""
+    return vectors / length(vectors)
+
+
+def length(vectors: torch.Tensor) -> torch.Tensor:
+    """(..., 1)"""
+    return engine.root((vectors * vectors).sum(-1, keepdim=True)).clamp(min=SMALLEST)
+
+
+def contrast_slope(z: torch.Tensor, towards: torch.Tensor, away: torch.Tensor, temperature: float) -> torch.Tensor:
+    """d l_con / dz for unit vectors `towards` and `away`: p_prev / (tau |z|) * (away - towards) across z."""
+    size = length(z)
+    z = z / size
+    similarity = torch.stack([(z * towards).sum(-1), (z * away).sum(-1)])
+    doubt = torch.softmax(similarity / temperature, dim=0)[1].unsqueeze(-1)  # p_prev, 0 where z_glob is surely nearer
+    along = (similarity[1] - similarity[0]).unsqueeze(-1)  # the part that would only lengthen z
+    return doubt / (temperature * size) * (away - towards - along * z)

@@ -1,0 +1,226 @@
+"""Drawings of the FedSR notebooks: the topologies (Figs. 1, 2 and 4), curves, and what a setting does to the end."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+from matplotlib.ticker import PercentFormatter
+
+from fedlib import skew
+
+COLOURS = seaborn.color_palette("colorblind")
+SERVER, DEVICE, DOWN, UP, RING = COLOURS[0], COLOURS[1], COLOURS[4], COLOURS[2], COLOURS[3]
+# Colour and dash of each method, the same in all figures.
+LOOKS = {
+    "Centralized": ("0.35", (0, (1, 1))),
+    "FedAvg": (COLOURS[0], "-"),
+    "FedProx": (COLOURS[1], (0, (4, 2))),
+    "MOON": (COLOURS[4], (0, (5, 1, 1, 1))),
+    "HierFAVG": (COLOURS[2], (0, (3, 1))),
+    "ring-optimization": (COLOURS[5], (0, (6, 2))),
+    "FedSR": (COLOURS[3], "-"),
+}
+
+
+def _canvas(width: float, height: float, panels: int = 1):
+    fig, row = plt.subplots(1, panels, figsize=(width, height), squeeze=False)
+    for axes in row[0]:
+        axes.set_aspect("equal")
+        axes.axis("off")
+    return fig, row[0]
+
+
+def _box(axes: Axes, x: float, y: float, text: str, width: float = 1.7, height: float = 0.55) -> None:
+    look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": SERVER, "lw": 1.8}
+    axes.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, **look))
+    axes.text(x, y, text, ha="center", va="center", fontsize=9)
+
+
+def _device(axes: Axes, x: float, y: float, text: str, busy: bool = False, radius: float = 0.26) -> None:
+    axes.add_patch(Circle((x, y), radius, fc=RING if busy else "white", ec=RING if busy else DEVICE, lw=1.8, zorder=3))
+    axes.text(x, y, text, ha="center", va="center", fontsize=9, color="white" if busy else "black", zorder=4)
+
+
+def _arrow(axes: Axes, start, end, colour, bend: float = 0.0, gap: float | tuple = 12, width: float = 1.6) -> None:
+    """`gap` in points keeps clear of what stands at both ends, or at start and end."""
+    shape, (before, after) = f"arc3,rad={bend}", gap if isinstance(gap, tuple) else (gap, gap)
+    look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": colour, "lw": width, "shrinkA": before, "shrinkB": after}
+    axes.add_patch(FancyArrowPatch(start, end, connectionstyle=shape, **look))
+
+
+def _flows(*rows: tuple) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["from", "to", "what"])
+
+
+def star(devices: int = 6) -> tuple[Figure, pd.DataFrame]:
+    """Fig. 1: everybody talks to the cloud, both ways."""
+    fig, (axes,) = _canvas(6.2, 4.2)
+    axes.set(xlim=(-3.4, 3.4), ylim=(-2.3, 2.3))
+    for angle, number in zip(np.linspace(0, 2 * np.pi, devices, endpoint=False), range(1, devices + 1), strict=True):
+        place = (2.6 * np.cos(angle), 1.8 * np.sin(angle))
+        _arrow(axes, (0, 0), place, DOWN, bend=0.12, gap=(36, 18))
+        _arrow(axes, place, (0, 0), UP, bend=0.12, gap=(18, 36))
+        _device(axes, *place, str(number))
+    _box(axes, 0, 0, "cloud\naverages", width=1.0)
+    axes.text(-3.35, -2.2, "global model $w$", color=DOWN, fontsize=10)
+    axes.text(3.35, -2.2, "local models $w_i$", color=UP, fontsize=10, ha="right")
+    flows = _flows(("cloud", "every device", "global model w"), ("every device", "cloud", "local model w_i after E epochs"))
+    return fig, flows
+
+
+def _ring_places(centre: tuple[float, float], radius: float, devices: int = 4) -> list[tuple[float, float]]:
+    """Devices clockwise from the top left."""
+    angles = np.pi * 0.75 - 2 * np.pi * np.arange(devices) / devices
+    return [(centre[0] + radius * np.cos(angle), centre[1] + radius * np.sin(angle)) for angle in angles]
+
+
+def _draw_ring(axes: Axes, places, numbers, busy: tuple = (), active: tuple = (), width: float = 1.6, radius: float = 0.26) -> None:
+    """Devices on a ring; `active` hand-overs (by position of the sender) are drawn bold."""
+    for k, place in enumerate(places):
+        bold = k in active
+        _arrow(axes, place, places[(k + 1) % len(places)], RING if bold else "0.75", -0.3, 52 * radius, 2.6 if bold else width)
+        _device(axes, *place, str(numbers[k]), busy=k in busy, radius=radius)
+
+
+def ring_pass() -> tuple[Figure, pd.DataFrame]:
+    """Fig. 2: train, hand on, and so around."""
+    fig, row = _canvas(10, 3.8, panels=3)
+    steps = [
+        ("1  device 1 trains the model\nthat came from device 4", (0,), (3,)),
+        ("2  it hands the model\nto device 2", (), (0,)),
+        ("3  train and hand on\nuntil the ring is closed", (1, 2, 3), (1, 2)),
+    ]
+    for axes, (title, busy, active) in zip(row, steps, strict=True):
+        axes.set(xlim=(-1.6, 1.6), ylim=(-1.5, 1.5))
+        _draw_ring(axes, _ring_places((0, 0), 1.1), (1, 2, 3, 4), busy, active)
+        axes.set_title(title, fontsize=10.5)
+    flows = _flows(("device 4", "device 1", "model of the last pass"), ("device k", "device k + 1", "model after one visit"))
+    return fig, flows
+
+
+def star_of_rings(rings: int = 3) -> tuple[Figure, pd.DataFrame]:
+    """Fig. 4: cloud, edge servers, rings."""
+    fig, (axes,) = _canvas(9.6, 5.2)
+    axes.set(xlim=(-4.9, 4.9), ylim=(-2.6, 2.5))
+    _box(axes, 0, 2.1, "cloud: averages the rings by data size, Eq. (11)", width=4.6)
+    for m in range(rings):
+        x = 3.2 * (m - (rings - 1) / 2)
+        anchor = (0.5 * x, 1.85)
+        _arrow(axes, (anchor[0] - 0.12, anchor[1]), (x - 0.15, 0.85), DOWN, gap=2)
+        _arrow(axes, (x + 0.15, 0.85), (anchor[0] + 0.12, anchor[1]), UP, gap=2)
+        _box(axes, x, 0.55, f"edge server {m + 1 if m < rings - 1 else 'M'}", width=1.7, height=0.45)
+        places = _ring_places((x, -1.4), 0.85)
+        _draw_ring(axes, places, (1, 2, 3, 4), active=(0, 1, 2, 3), radius=0.24)
+        _arrow(axes, (x - 0.45, 0.3), places[0], DOWN, gap=(2, 15))
+        _arrow(axes, places[3], (x - 0.75, 0.3), UP, bend=-0.35, gap=(15, 2))
+    axes.text(-4.85, 1.5, "global model", color=DOWN, fontsize=10)
+    axes.text(4.85, 1.5, "ring models $w^m$", color=UP, fontsize=10, ha="right")
+    flows = _flows(
+        ("cloud", "edge servers", "global model"),
+        ("edge server", "first device of its ring", "global model"),
+        ("device k", "device k + 1", "model after one local epoch, R passes"),
+        ("last device of the ring", "edge server", "ring model w^m"),
+        ("edge servers", "cloud", "ring models, averaged by data size"),
+    )
+    return fig, flows
+
+
+def schedule(frame: pd.DataFrame) -> Figure:
+    """Fig. 6."""
+    fig, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    axes.plot(frame["round"], frame["lr"], color=COLOURS[0])
+    axes.set(xlabel="communication round", ylabel="learning rate", ylim=(0, None))
+    return fig
+
+
+def learning_curves(curves: pd.DataFrame, row: str = "data_set", column: str = "partition") -> Figure:
+    """One panel a data set and partition, one line a method, a band of one standard deviation over seeds."""
+    rows, columns = list(curves[row].unique()), list(curves[column].unique())
+    size = (1.2 + 2.7 * len(columns), 0.9 + 2.5 * len(rows))
+    fig, grid = plt.subplots(len(rows), len(columns), figsize=size, sharey="row", squeeze=False, layout="constrained")
+    for panels, level in zip(grid, rows, strict=True):
+        for axes, partition in zip(panels, columns, strict=True):
+            chosen = curves[(curves[row] == level) & (curves[column] == partition)]
+            if chosen.empty:
+                axes.text(0.5, 0.5, "not run\nat this scale", ha="center", va="center", transform=axes.transAxes, color="0.4")
+                axes.set(xticks=[])
+            for method, runs in chosen.groupby("method", sort=False):
+                _band(axes, runs, method)
+            axes.set_title(f"{level}, {partition}", fontsize=10)
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+        panels[0].set_ylabel("test accuracy")
+    fig.supxlabel("communication round", fontsize=11)
+    _shared_legend(fig, grid)
+    return fig
+
+
+def _band(axes: Axes, runs: pd.DataFrame, method: str) -> None:
+    colour, dash = LOOKS[method]
+    by_round = runs.groupby("round")["accuracy"]
+    mean, spread = by_round.mean(), by_round.std().fillna(0)
+    axes.plot(mean.index, mean, color=colour, linestyle=dash, linewidth=1.7, label=method)
+    axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+
+
+def _shared_legend(fig: Figure, grid: np.ndarray) -> None:
+    found = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    ordered = [name for name in LOOKS if name in found]
+    fig.legend([found[name] for name in ordered], ordered, loc="outside upper center", ncols=min(len(ordered), 7), frameon=False)
+
+
+def tuning(tuned: pd.DataFrame, title: str) -> Figure:
+    """Accuracy over mu, a line a method."""
+    fig, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for method, rows in tuned.groupby("method", sort=False):
+        colour, dash = LOOKS[method]
+        axes.plot(rows["mu"], rows["accuracy"], color=colour, linestyle=dash, marker="o", label=method)
+    axes.set(xscale="log", xlabel="$\\mu$", ylabel="test accuracy", title=title)
+    axes.set_xticks(mus := sorted(tuned["mu"].unique()), [f"{mu:g}" for mu in mus])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.legend()
+    return fig
+
+
+def bound(draws: pd.DataFrame, rings: int) -> Figure:
+    """Fig. 7: histograms of the sum of squares, with 1/M and the bound."""
+    fig, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
+    bins = np.arange(0.19, max(0.53, draws["sum_of_squares"].max() + 0.01), 0.005)
+    for position, (partition, rows) in enumerate(draws.groupby("partition", sort=False)):
+        axes.hist(rows["sum_of_squares"], bins, alpha=0.6, color=COLOURS[position], label=partition)
+    axes.axvline(1 / rings, color="0.4", linestyle=":", label=f"equal rings, 1/{rings}")
+    axes.axvline(0.5, color="black", linestyle="--", label="bound 1/2")
+    axes.set(xlabel="sum of squared ring weights", ylabel="draws")
+    axes.legend()
+    return fig
+
+
+def heat_maps(counts: dict[str, np.ndarray]) -> Figure:
+    """Fig. 8: samples by device and class."""
+    fig, rows = plt.subplots(len(counts), 1, figsize=(8.5, 2.9 * len(counts)), layout="constrained")
+    for axes, (partition, table) in zip(rows, counts.items(), strict=True):
+        skew.heatmap(table, ax=axes)
+        axes.set_title(partition)
+        axes.set_xlabel("device")
+    return fig
+
+
+def by_setting(ends: pd.DataFrame, setting: str, hue: str, label: str, column: str | None = None) -> Figure:
+    """Figs. 9 and 10: the accuracy at the end over a setting, a line a level of `hue`, bars of one standard deviation."""
+    levels = list(ends[column].unique()) if column else [None]
+    fig, row = plt.subplots(1, len(levels), figsize=(1.5 + 4 * len(levels), 3.8), sharey=True, squeeze=False, layout="constrained")
+    for axes, level in zip(row[0], levels, strict=True):
+        chosen = ends if level is None else ends[ends[column] == level]
+        for position, (name, rows) in enumerate(chosen.groupby(hue, sort=False)):
+            at = rows.groupby(setting)["accuracy"]
+            look = {"color": COLOURS[position], "marker": "os^D"[position], "linestyle": ("-", "--", ":")[position], "capsize": 3}
+            axes.errorbar(at.mean().index, at.mean(), yerr=at.std().fillna(0), label=name, **look)
+        axes.set(xlabel=label, title=level or "")
+        axes.set_xticks(sorted(ends[setting].unique()))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+    row[0, 0].set_ylabel("test accuracy at the end")
+    row[0, 0].legend(title=None)
+    return fig

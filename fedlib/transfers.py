@@ -1,0 +1,72 @@
+"""How often a model is sent in a round, counted from who sends it to whom (FedSR, Table III, in units of one model).
+
+The printed costs divide into whole rounds under one rule: a model counts whenever a device sends it and whenever the
+cloud exchanges it with its partners; what an edge server hands down to its own devices is free. Without that rule
+HierFAVG costs nearly twice as much. Both counts are here.
+"""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from fedlib.algorithms.algorithm import Algorithm, round_half_up
+
+Hop = tuple[str, str]  # sender, receiver: cloud, edge or device
+
+
+def star(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+    """FedAvg and its kin: the cloud sends the model to each device and gets each back."""
+    for _ in range(sum(clusters)):
+        yield "cloud", "device"
+        yield "device", "cloud"
+
+
+def ring(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+    """Ring-optimization: each device sends to the next, the last to the first; there is no server."""
+    for _ in range(sum(clusters)):
+        yield "device", "device"
+
+
+def star_of_rings(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+    """FedSR: down to the ring's first device, from device to device through all passes, and up again from the last."""
+    for devices in clusters:
+        yield "cloud", "edge"
+        yield "edge", "device"
+        for _ in range(algorithm.passes * devices - 1):
+            yield "device", "device"
+        yield "device", "edge"
+        yield "edge", "cloud"
+
+
+def tree(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+    """HierFAVG: each edge iteration goes down to the edge server's devices and up again."""
+    for devices in clusters:
+        yield "cloud", "edge"
+        for _ in range(algorithm.iterations * devices):
+            yield "edge", "device"
+            yield "device", "edge"
+        yield "edge", "cloud"
+
+
+TOPOLOGY = {"fedavg": star, "fedprox": star, "moon": star, "hierfavg": tree, "ring": ring, "fedsr": star_of_rings}
+
+
+def hops(algorithm: Algorithm, devices: int) -> list[Hop]:
+    """Every sending of a model in one round of a method, for a federation of so many devices."""
+    name = type(algorithm).__name__.lower()
+    if name not in TOPOLOGY:
+        raise ValueError(f"no topology is known for {name}; known: {', '.join(TOPOLOGY)}")
+    present = max(1, round_half_up(algorithm.participation * devices))
+    size = getattr(algorithm, "cluster_size", present)
+    return list(TOPOLOGY[name](algorithm, [min(size, present - first) for first in range(0, present, size)]))
+
+
+def per_round(algorithm: Algorithm, devices: int, edge_broadcasts: bool = False) -> int:
+    """Models sent in a round, as Table III counts them; or with what edge servers send to their devices."""
+    return sum(edge_broadcasts or hop != ("edge", "device") for hop in hops(algorithm, devices))
+
+
+def to_reach(records: pd.DataFrame, target: float, cost: int) -> int | None:
+    """Models sent until the test accuracy first reaches the target; None if it never does."""
+    reached = records.loc[records["accuracy"] >= target, "round"]
+    return None if reached.empty else int(reached.min()) * cost
