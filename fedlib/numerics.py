@@ -3,6 +3,8 @@
 torch (MKL, oneDNN), NumPy and SciPy (OpenBLAS) pick their kernels by the processor they find, and sums change in the last
 digit with the kernel and with the number of threads. This module is imported before any of them and sets one choice that
 every x86-64 machine of the last ten years can make: AVX2 and one thread a process. Work is spread over processes instead.
+FEDLIB_NUMERICS=native leaves the instruction set to the libraries: results may differ in the last digits between machines,
+and `make bench` measures what that gains.
 """
 
 import contextlib
@@ -26,6 +28,7 @@ NUMPY_BEYOND_AVX2 = {
     "AVX512_SPR": "avx512_fp16",
 }
 
+MODES = ("reproducible", "native")
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # names of glibc's mallopt
 
 
@@ -38,8 +41,12 @@ def processor_flags() -> set[str]:
         return set()
 
 
-def settings(flags: set[str]) -> dict[str, str]:
-    """The environment that fixes the digits on a processor with these flags."""
+def settings(flags: set[str], mode: str = "reproducible") -> dict[str, str]:
+    """The environment that fixes the digits on a processor with these flags; in the mode "native" only the threads."""
+    if mode not in MODES:
+        raise ValueError(f"FEDLIB_NUMERICS={mode!r} must be one of {', '.join(MODES)}")
+    if mode == "native":
+        return THREADS
     isa = AVX2 if not flags or {"avx2", "fma"} <= flags else FLOOR
     beyond = " ".join(name for name, flag in NUMPY_BEYOND_AVX2.items() if flag in flags)
     return THREADS | isa | ({"NPY_DISABLE_CPU_FEATURES": beyond} if beyond else {})
@@ -51,7 +58,7 @@ def pin() -> None:
     What the user has set stays, but for OpenBLAS's threads: they would change digits, and cores are used otherwise.
     """
     late = [name for name in ("numpy", "torch") if name in sys.modules]
-    wanted = settings(processor_flags())
+    wanted = settings(processor_flags(), os.environ.get("FEDLIB_NUMERICS", "reproducible"))
     missing = any(name not in os.environ for name in wanted)
     for name, value in wanted.items():
         os.environ.setdefault(name, value)

@@ -230,3 +230,12 @@ SAVED = {
 def test_the_building_blocks_give_the_saved_digits_on_every_processor_with_avx2():
     told = "import fedlib, json, test_numerics; print(json.dumps(test_numerics.building_blocks()))"
     assert json.loads(in_a_process(told)) == SAVED
+
+
+def test_the_native_mode_pins_threads_only():
+    assert numerics.settings(AVX512, "native") == numerics.THREADS
+
+
+def test_an_unknown_mode_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="must be one of reproducible, native"):
+        numerics.settings(AVX2, "fast")

@@ -55,7 +55,7 @@ def environment(contestant: Contestant) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name not in numerics.settings(numerics.processor_flags())
     }
     threads = {} if contestant.pinned else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(cores()))
-    return free | threads | QUIET | (KEEP_MEMORY if contestant.keeps_memory else {})
+    return free | threads | QUIET | (KEEP_MEMORY if contestant.keeps_memory else {}) | dict(contestant.settings)
 
 
 class Worker:

@@ -23,6 +23,7 @@ class Contestant:
     pinned: bool = False  # import fedlib as usual, with its numeric settings; else the process knows nothing of them
     keeps_memory: bool = False  # let the allocator keep freed memory, as fedlib does for the engine
     workloads: tuple[str, ...] = ("W1", "W2", "W3", "W4")
+    settings: tuple[tuple[str, str], ...] = ()  # environment of its own
 
 
 def _own(name: str) -> str:
@@ -34,6 +35,11 @@ CONTESTANTS = {
     contestant.name: contestant
     for contestant in (
         Contestant("engine", "fedlib engine", "this library", _own("engine"), pinned=True),
+        Contestant(
+            "native", "engine, not pinned",
+            "the same, free to use whatever instructions the processor has: what equal digits everywhere cost",
+            _own("engine"), pinned=True, settings=(("FEDLIB_NUMERICS", "native"),),
+        ),
         Contestant(
             "loop", "PyTorch loop",
             "clients one after another: copied module, DataLoader over a Subset, torch.optim.SGD, averaged state_dicts",
