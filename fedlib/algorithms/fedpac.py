@@ -17,12 +17,14 @@ from fedlib.algorithms.fedavg import FedAvg
 from fedlib.federation import Federation
 
 
+RELAXATION = 1.6  # of alternating directions; 1.5 to 1.8 is the usual choice
+
+
 @dataclass(frozen=True)
 class FedPAC(FedAvg):
     """Local training from the client's own combined head; the server model is the mean of the combined heads by data size."""
 
-    tolerance: float = 0.02  # the programme stops when its mean optimality gap is below this share of the mean variance
-    iterations: int = 30  # of the programme at most; it goes on from the client's last combination
+    iterations: int = 15  # of the programme; on HoG features what is left is below a tenth of the variance
 
     def init(self, federation: Federation) -> State:
         require_softmax(federation, "FedPAC")
@@ -30,7 +32,6 @@ class FedPAC(FedAvg):
         return {
             "weights": weights.clone(),
             "heads": weights.expand(federation.clients, -1).clone(),
-            "mixing": torch.eye(federation.clients),
             "seen": torch.zeros(federation.clients, dtype=torch.bool),
         }
 
@@ -39,21 +40,18 @@ class FedPAC(FedAvg):
         chosen = torch.as_tensor(clients)
         start = torch.where(state["seen"][chosen].unsqueeze(1), state["heads"][chosen], state["weights"])
         local = engine.train(federation, start, clients, self.work(round), round)
-        mixing = self.combination(federation, state["mixing"], chosen)
+        mixing = self.combination(federation, chosen)
         combined = engine.product(mixing, local)
         new = {name: tensor.clone() for name, tensor in state.items()}
         new["weights"] = mean_by_size(federation, clients, combined)
         new["heads"][chosen], new["seen"][chosen] = combined, True
-        new["mixing"][chosen] = torch.zeros(len(chosen), federation.clients).index_copy_(1, chosen, mixing)
         return new
 
-    def combination(self, federation: Federation, last: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        """Each participant's weights over the participants, from its last ones among those who are here."""
-        gram, variance, bound = class_statistics(federation)
-        start = last[chosen][:, chosen]
-        alone = start.sum(1, keepdim=True) < 1e-6
-        start = torch.where(alone, torch.eye(len(chosen)), start / start.sum(1, keepdim=True).clamp(min=1e-6))
-        return combine(gram[chosen][:, chosen], variance[chosen], start, bound, self.tolerance, self.iterations)
+    def combination(self, federation: Federation, chosen: torch.Tensor) -> torch.Tensor:
+        """Each participant's weights over the participants."""
+        gram, variance, largest = class_statistics(federation)
+        share = len(chosen) / federation.clients
+        return combine(gram[chosen][:, chosen], variance[chosen], largest * share, self.iterations)
 
 
 @lru_cache(maxsize=1)
@@ -77,26 +75,22 @@ def largest_eigenvalue(matrix: torch.Tensor) -> float:
     return float(np.linalg.eigvalsh(matrix.double().numpy())[-1])
 
 
-def combine(
-    gram: torch.Tensor, variance: torch.Tensor, start: torch.Tensor, bound: float, tolerance: float, iterations: int
-) -> torch.Tensor:
-    """Row i minimises sum_j a_j^2 V_j + |h_i - sum_j a_j h_j|^2 over the simplex; all rows at once, by accelerated projected
-    gradients from `start`. `bound` is at least the largest eigenvalue of `gram`; that of a larger gram matrix will do.
+def combine(gram: torch.Tensor, variance: torch.Tensor, largest: float, iterations: int) -> torch.Tensor:
+    """Row i minimises sum_j a_j^2 V_j + |h_i - sum_j a_j h_j|^2 over the simplex; all rows at once.
 
-    The optimality gap of a row is <a, slope> - min slope, zero at the optimum.
+    By the method of alternating directions: a linear solve, which all rows share, then the nearest point of the simplex. Few
+    iterations are enough because the solve takes care of the few large eigenvalues of `gram` (`largest`, about), which make
+    gradient steps small.
     """
-    step = 1 / (2 * (bound + float(variance.max())))
-    mixing = ahead = start
-    pace = 1.0
+    penalty = float(np.sqrt(float(variance.mean()) * largest) / 2 or 1.0)
+    inverse = np.linalg.inv((gram + torch.diag(variance + penalty)).double().numpy())
+    solve = torch.from_numpy(inverse.astype(np.float32))
+    mixing, price = torch.eye(len(gram)), torch.zeros_like(gram)
     for _ in range(iterations):
-        slope = engine.product(ahead, gram).add_(ahead * variance).sub_(gram)  # half the gradient
-        gap = (ahead * slope).sum(1) - slope.min(1).values
-        if float(gap.mean()) <= tolerance * float(variance.mean()):
-            break
-        moved = project_to_simplex(ahead - 2 * step * slope)
-        next_pace = (1 + np.sqrt(1 + 4 * pace**2)) / 2
-        ahead = moved + (pace - 1) / next_pace * (moved - mixing)
-        mixing, pace = moved, next_pace
+        free = engine.product(gram + penalty * (mixing - price), solve)
+        ahead = RELAXATION * free + (1 - RELAXATION) * mixing
+        mixing = project_to_simplex(ahead + price)
+        price = price + ahead - mixing
     return mixing
 
 
