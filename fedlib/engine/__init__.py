@@ -82,9 +82,12 @@ def train(
         width = stacked_width or widest_batch(federation, clients[chunk], work)
         prepared = plan(federation, clients[chunk], work, round, width)
         order = torch.as_tensor(prepared.order) + chunk.start
-        stacked = trained[order]
+        # Equal clients need no sorting, so no copies; but autograd wants weights that no other thread writes beside.
+        in_place = stacked_width and loss is None and bool((prepared.order[1:] > prepared.order[:-1]).all())
+        stacked = trained[chunk] if in_place else trained[order]
         _descend(federation, stacked, prepared, order, work, direction, loss)
-        trained[order] = stacked
+        if not in_place:
+            trained[order] = stacked
 
     crew.share_out(train_chunk, _chunks(federation, clients, work))
     return trained
