@@ -29,14 +29,15 @@ def weights() -> pd.DataFrame:
         ("CIFAR-100, CNN", PRINTED_CNN, ("cnn_fedsr", 100, (3, 32, 32))),
     ]
     found = [(name, printed, count_weights(*network)) for name, printed, network in wanted]
-    return table(*[(f"weights, {name}", printed, count, printed == count) for name, printed, count in found])
+    rows = [(f"weights, {name}", f"{printed:,}", f"{count:,}", printed == count) for name, printed, count in found]
+    return table(*rows)
 
 
 def cifar100_size() -> pd.DataFrame:
     """Weights of the CNN with 100 classes at the printed image size, grey and in colour."""
     counts = {channels: count_weights("cnn_fedsr", 100, (channels, 28, 28)) for channels in (1, 3)}
-    name = "weights with 100 classes on 28 x 28 x"
-    return table(*[(f"{name} {each}", PRINTED_CNN, count, count == PRINTED_CNN) for each, count in counts.items()])
+    name, printed = "weights with 100 classes on 28 x 28 x", f"{PRINTED_CNN:,}"
+    return table(*[(f"{name} {each}", printed, f"{count:,}", count == PRINTED_CNN) for each, count in counts.items()])
 
 
 def most_cases() -> pd.DataFrame:

@@ -202,7 +202,7 @@ def bound(draws: pd.DataFrame, rings: int) -> Figure:
     axes.axvline(1 / rings, color="0.4", linestyle=":", label=f"equal rings, 1/{rings}")
     axes.axvline(0.5, color="black", linestyle="--", label="bound 1/2")
     axes.set(xlabel="sum of squared ring weights", ylabel="draws")
-    axes.legend()
+    axes.legend(loc="upper center")
     return fig
 
 
