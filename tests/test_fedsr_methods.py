@@ -251,6 +251,12 @@ def test_a_ring_hands_on_the_model_and_nothing_else(make_federation):
         assert_same_way(fed, own, ring.ring_optimization(fed, fed.start, [alone], work, 2, 1)[0], 1e-5)
 
 
+def test_short_rings_stand_behind_long_ones(make_federation):
+    fed = make_federation()
+    with pytest.raises(ValueError, match=r"rings of \[1, 2\] devices: the longest must come first"):
+        ring.ring_optimization(fed, fed.start, [np.array([5]), np.array([3, 1])], method("fedsr").work(1), 2, 1)
+
+
 # MOON's contrast
 
 

@@ -5,6 +5,7 @@ There is no server and no averaging: an incremental subgradient method whose com
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -44,13 +45,15 @@ def ring_optimization(
     """The lower half of Algorithm 1 for rings side by side: each ring's model after its passes, (rings, weights).
 
     Device alpha_k of every ring trains at the same time, from the model its own ring handed to it. Only the model is
-    handed on: a device starts with no momentum.
+    handed on: a device starts with no momentum. Longer rings come first.
     """
+    if any(len(later) > len(earlier) for earlier, later in pairwise(rings)):
+        raise ValueError(f"rings of {[len(ring) for ring in rings]} devices: the longest must come first")
     models = start.repeat(len(rings), 1)  # w_0^{alpha_1} <- w_glob
     for r in range(passes):
         now = replace(work, epochs_done=r * work.epochs)
         for k in range(max(map(len, rings))):
-            going = [m for m, ring in enumerate(rings) if k < len(ring)]
-            devices = np.array([rings[m][k] for m in going])  # alpha_k
+            devices = np.array([ring[k] for ring in rings if k < len(ring)])  # alpha_k, where rings are that long
+            going = slice(len(devices))
             models[going] = engine.train(federation, models[going], devices, now, round)  # w_r^{alpha_{k+1}}
     return models

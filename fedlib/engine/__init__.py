@@ -84,10 +84,11 @@ def train(
         width = stacked_width or widest_batch(federation, clients[chunk], work)
         prepared = plan(federation, clients[chunk], work, round, width)
         order = torch.as_tensor(prepared.order) + chunk.start
-        sorted_already = bool((prepared.order[1:] > prepared.order[:-1]).all())
-        stacked = trained[chunk] if sorted_already else trained[order]
+        # Equal clients need no sorting, so no copies; but autograd wants weights that no other thread writes beside.
+        in_place = loss is None and bool((prepared.order[1:] > prepared.order[:-1]).all())
+        stacked = trained[chunk] if in_place else trained[order]
         _descend(federation, stacked, prepared, order, work, direction, loss)
-        if not sorted_already:
+        if not in_place:
             trained[order] = stacked
 
     crew.share_out(train_chunk, _chunks(federation, clients, work))

@@ -1,7 +1,7 @@
 """The runs of Tables I to IV and Figs. 3, 5, 9 and 10: which methods on which federations, with the printed settings.
 
-Methods and hyper-parameters never change with the scale; data set, samples and rounds do. A problem is a data set with the
-number of its samples and rounds; a partition is named as the paper's columns are: iid, xi=2, alpha=0.1.
+Methods and hyper-parameters never change with the scale; data set, samples and rounds do. A problem is a data set with
+the number of its samples and rounds; a partition is named as the paper's columns are: iid, xi=2, alpha=0.1.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,6 @@ METHODS: dict[str, tuple[str, dict]] = {
 }
 STAR = ("FedAvg", "FedProx", "MOON")
 DECENTRAL = tuple(METHODS)[1:]  # all but centralised training
-PARTITIONS = ("iid", "xi=4", "xi=2", "alpha=0.3", "alpha=0.1")
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,9 @@ def on_disk(data_sets: list[str]) -> list[str]:
 def run(method: str, problem: Problem, partition: str, seed: int, label: dict | None = None, **options) -> Run:
     """One run of a method; `options` change what the table of methods says."""
     algorithm, own = METHODS[method]
-    names = {"data_set": problem.data_set, "partition": partition, "method": method}
-    return Run(
-        algorithm, problem.federation(partition), problem.rounds, seed, every=problem.every, label=names | (label or {}),
-        options=LOCAL | {"rounds": problem.rounds} | own | options,
-    )  # fmt: skip
+    names = {"data_set": problem.data_set, "partition": partition, "method": method} | (label or {})
+    options = LOCAL | {"rounds": problem.rounds} | own | options
+    return Run(algorithm, problem.federation(partition), problem.rounds, seed, options, problem.every, names)
 
 
 def two_methods(problem: Problem, partitions: list[str], seeds: range) -> list[Run]:
@@ -150,6 +147,22 @@ def per_round(devices: int, edge_broadcasts: bool = False) -> dict[str, int]:
     """Model transfers of a round of each method, as Table III counts them or with what edge servers hand down."""
     made = {method: algorithms.create(METHODS[method][0], **METHODS[method][1]) for method in DECENTRAL}
     return {method: transfers.per_round(algorithm, devices, edge_broadcasts) for method, algorithm in made.items()}
+
+
+def overview(devices: int) -> pd.DataFrame:
+    """What a round means for each method: epochs a device, epochs that a model makes in a row, models sent."""
+    in_a_row = {"Centralized": devices * EPOCHS, "ring-optimization": devices * EPOCHS, "FedSR": RING * EPOCHS}
+    sent = per_round(devices)
+    rows = [
+        {
+            "method": method,
+            "epochs a device": EPOCHS,
+            "epochs in a row, of one device's data each": in_a_row.get(method, EPOCHS),
+            "models sent": str(sent.get(method, "none")),
+        }
+        for method in METHODS
+    ]
+    return pd.DataFrame(rows).set_index("method")
 
 
 def gradients(run: Run) -> int:

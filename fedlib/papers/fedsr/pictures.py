@@ -10,6 +10,7 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 
 from fedlib import skew
+from fedlib.papers.fedsr.results import guess_level
 
 COLOURS = seaborn.color_palette("colorblind")
 SERVER, DEVICE, DOWN, UP, RING = COLOURS[0], COLOURS[1], COLOURS[4], COLOURS[2], COLOURS[3]
@@ -47,8 +48,8 @@ def _device(axes: Axes, x: float, y: float, text: str, busy: bool = False, radiu
 def _arrow(axes: Axes, start, end, colour, bend: float = 0.0, gap: float | tuple = 12, width: float = 1.6) -> None:
     """`gap` in points keeps clear of what stands at both ends, or at start and end."""
     shape, (before, after) = f"arc3,rad={bend}", gap if isinstance(gap, tuple) else (gap, gap)
-    look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": colour, "lw": width, "shrinkA": before, "shrinkB": after}
-    axes.add_patch(FancyArrowPatch(start, end, connectionstyle=shape, **look))
+    look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": colour, "lw": width}
+    axes.add_patch(FancyArrowPatch(start, end, connectionstyle=shape, shrinkA=before, shrinkB=after, **look))
 
 
 def _flows(*rows: tuple) -> pd.DataFrame:
@@ -67,8 +68,8 @@ def star(devices: int = 6) -> tuple[Figure, pd.DataFrame]:
     _box(axes, 0, 0, "cloud\naverages", width=1.0)
     axes.text(-3.35, -2.2, "global model $w$", color=DOWN, fontsize=10)
     axes.text(3.35, -2.2, "local models $w_i$", color=UP, fontsize=10, ha="right")
-    flows = _flows(("cloud", "every device", "global model w"), ("every device", "cloud", "local model w_i after E epochs"))
-    return fig, flows
+    down, up = ("cloud", "every device", "global model w"), ("every device", "cloud", "local model w_i after E epochs")
+    return fig, _flows(down, up)
 
 
 def _ring_places(centre: tuple[float, float], radius: float, devices: int = 4) -> list[tuple[float, float]]:
@@ -77,12 +78,12 @@ def _ring_places(centre: tuple[float, float], radius: float, devices: int = 4) -
     return [(centre[0] + radius * np.cos(angle), centre[1] + radius * np.sin(angle)) for angle in angles]
 
 
-def _draw_ring(axes: Axes, places, numbers, busy: tuple = (), active: tuple = (), width: float = 1.6, radius: float = 0.26) -> None:
-    """Devices on a ring; `active` hand-overs (by position of the sender) are drawn bold."""
+def _draw_ring(axes: Axes, places, busy: tuple = (), active: tuple = (), radius: float = 0.26) -> None:
+    """Devices on a ring; `busy` ones and `active` hand-overs (by position of the sender) are drawn bold."""
     for k, place in enumerate(places):
-        bold = k in active
-        _arrow(axes, place, places[(k + 1) % len(places)], RING if bold else "0.75", -0.3, 52 * radius, 2.6 if bold else width)
-        _device(axes, *place, str(numbers[k]), busy=k in busy, radius=radius)
+        colour, width = (RING, 2.6) if k in active else ("0.75", 1.6)
+        _arrow(axes, place, places[(k + 1) % len(places)], colour, -0.3, 52 * radius, width)
+        _device(axes, *place, str(k + 1), busy=k in busy, radius=radius)
 
 
 def ring_pass() -> tuple[Figure, pd.DataFrame]:
@@ -95,10 +96,10 @@ def ring_pass() -> tuple[Figure, pd.DataFrame]:
     ]
     for axes, (title, busy, active) in zip(row, steps, strict=True):
         axes.set(xlim=(-1.6, 1.6), ylim=(-1.5, 1.5))
-        _draw_ring(axes, _ring_places((0, 0), 1.1), (1, 2, 3, 4), busy, active)
+        _draw_ring(axes, _ring_places((0, 0), 1.1), busy, active)
         axes.set_title(title, fontsize=10.5)
-    flows = _flows(("device 4", "device 1", "model of the last pass"), ("device k", "device k + 1", "model after one visit"))
-    return fig, flows
+    closing, next_one = ("device 4", "device 1", "model of the last pass"), ("device k", "device k + 1", "model after a visit")
+    return fig, _flows(closing, next_one)
 
 
 def star_of_rings(rings: int = 3) -> tuple[Figure, pd.DataFrame]:
@@ -113,7 +114,7 @@ def star_of_rings(rings: int = 3) -> tuple[Figure, pd.DataFrame]:
         _arrow(axes, (x + 0.15, 0.85), (anchor[0] + 0.12, anchor[1]), UP, gap=2)
         _box(axes, x, 0.55, f"edge server {m + 1 if m < rings - 1 else 'M'}", width=1.7, height=0.45)
         places = _ring_places((x, -1.4), 0.85)
-        _draw_ring(axes, places, (1, 2, 3, 4), active=(0, 1, 2, 3), radius=0.24)
+        _draw_ring(axes, places, active=(0, 1, 2, 3), radius=0.24)
         _arrow(axes, (x - 0.45, 0.3), places[0], DOWN, gap=(2, 15))
         _arrow(axes, places[3], (x - 0.75, 0.3), UP, bend=-0.35, gap=(15, 2))
     axes.text(-4.85, 1.5, "global model", color=DOWN, fontsize=10)
@@ -136,20 +137,25 @@ def schedule(frame: pd.DataFrame) -> Figure:
     return fig
 
 
-def learning_curves(curves: pd.DataFrame, row: str = "data_set", column: str = "partition") -> Figure:
-    """One panel a data set and partition, one line a method, a band of one standard deviation over seeds."""
-    rows, columns = list(curves[row].unique()), list(curves[column].unique())
-    size = (1.2 + 2.7 * len(columns), 0.9 + 2.5 * len(rows))
-    fig, grid = plt.subplots(len(rows), len(columns), figsize=size, sharey="row", squeeze=False, layout="constrained")
-    for panels, level in zip(grid, rows, strict=True):
-        for axes, partition in zip(panels, columns, strict=True):
-            chosen = curves[(curves[row] == level) & (curves[column] == partition)]
-            if chosen.empty:
-                axes.text(0.5, 0.5, "not run\nat this scale", ha="center", va="center", transform=axes.transAxes, color="0.4")
-                axes.set(xticks=[])
+def learning_curves(curves: pd.DataFrame) -> Figure:
+    """One panel a data set (down) and partition (across), one line a method, a band of one standard deviation over seeds.
+
+    A dotted line marks what a guess scores.
+    """
+    rows = list(curves["data_set"].unique())
+    columns = {name: list(own["partition"].unique()) for name, own in curves.groupby("data_set", sort=False)}
+    width = max(map(len, columns.values()))
+    size = (1.2 + (2.5 if width > 2 else 3.4) * width, 0.9 + 2.3 * len(rows))
+    fig, grid = plt.subplots(len(rows), width, figsize=size, sharey="row", squeeze=False, layout="constrained")
+    for panels, data_set in zip(grid, rows, strict=True):
+        for axes in panels[len(columns[data_set]) :]:
+            axes.axis("off")
+        for axes, partition in zip(panels, columns[data_set], strict=False):
+            chosen = curves[(curves["data_set"] == data_set) & (curves["partition"] == partition)]
             for method, runs in chosen.groupby("method", sort=False):
                 _band(axes, runs, method)
-            axes.set_title(f"{level}, {partition}", fontsize=10)
+            axes.axhline(guess_level(data_set), color="0.4", linestyle=":", linewidth=1)
+            axes.set_title(f"{data_set}, {partition}", fontsize=10)
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         panels[0].set_ylabel("test accuracy")
     fig.supxlabel("communication round", fontsize=11)
@@ -166,9 +172,11 @@ def _band(axes: Axes, runs: pd.DataFrame, method: str) -> None:
 
 
 def _shared_legend(fig: Figure, grid: np.ndarray) -> None:
-    found = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    ordered = [name for name in LOOKS if name in found]
-    fig.legend([found[name] for name in ordered], ordered, loc="outside upper center", ncols=min(len(ordered), 7), frameon=False)
+    found = {}
+    for axes in grid.flat:
+        found |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    names = [name for name in LOOKS if name in found]
+    fig.legend([found[name] for name in names], names, loc="outside upper center", ncols=len(names), frameon=False)
 
 
 def tuning(tuned: pd.DataFrame, title: str) -> Figure:
@@ -194,7 +202,7 @@ def bound(draws: pd.DataFrame, rings: int) -> Figure:
     axes.axvline(1 / rings, color="0.4", linestyle=":", label=f"equal rings, 1/{rings}")
     axes.axvline(0.5, color="black", linestyle="--", label="bound 1/2")
     axes.set(xlabel="sum of squared ring weights", ylabel="draws")
-    axes.legend()
+    axes.legend(loc="upper center")
     return fig
 
 
@@ -211,13 +219,14 @@ def heat_maps(counts: dict[str, np.ndarray]) -> Figure:
 def by_setting(ends: pd.DataFrame, setting: str, hue: str, label: str, column: str | None = None) -> Figure:
     """Figs. 9 and 10: the accuracy at the end over a setting, a line a level of `hue`, bars of one standard deviation."""
     levels = list(ends[column].unique()) if column else [None]
-    fig, row = plt.subplots(1, len(levels), figsize=(1.5 + 4 * len(levels), 3.8), sharey=True, squeeze=False, layout="constrained")
+    size = (1.5 + 4 * len(levels), 3.8)
+    fig, row = plt.subplots(1, len(levels), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for axes, level in zip(row[0], levels, strict=True):
         chosen = ends if level is None else ends[ends[column] == level]
         for position, (name, rows) in enumerate(chosen.groupby(hue, sort=False)):
             at = rows.groupby(setting)["accuracy"]
-            look = {"color": COLOURS[position], "marker": "os^D"[position], "linestyle": ("-", "--", ":")[position], "capsize": 3}
-            axes.errorbar(at.mean().index, at.mean(), yerr=at.std().fillna(0), label=name, **look)
+            look = {"color": COLOURS[position], "marker": "os"[position], "linestyle": ("-", "--")[position]}
+            axes.errorbar(at.mean().index, at.mean(), yerr=at.std().fillna(0), label=name, capsize=3, **look)
         axes.set(xlabel=label, title=level or "")
         axes.set_xticks(sorted(ends[setting].unique()))
         axes.yaxis.set_major_formatter(PercentFormatter(1))

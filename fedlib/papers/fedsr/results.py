@@ -11,21 +11,27 @@ KEYS = ["data_set", "partition", "method", "seed"]
 
 def ends(curves: pd.DataFrame, keys: list[str] = KEYS) -> pd.DataFrame:
     """The last record of each run, and `cell`, data set and partition in one word."""
+    curves = curves.reset_index(drop=True)
     last = curves.loc[curves.groupby(keys, sort=False)["round"].idxmax()]
     last = last[[*keys, "round", "accuracy", "loss"]].reset_index(drop=True)
     return last.assign(cell=last["data_set"] + ", " + last["partition"])
 
 
-def guess(data_set: str, test_images: int) -> float:
-    """What guessing can score: the share of one class plus three standard errors of that many test images."""
-    share = 1 / (100 if data_set == "cifar100" else 10)
+def guess_level(data_set: str) -> float:
+    """What a guess scores on average."""
+    return 1 / (100 if data_set == "cifar100" else 10)
+
+
+def beyond_guessing(data_set: str, test_images: int) -> float:
+    """A guess's score plus three standard errors of that many test images."""
+    share = guess_level(data_set)
     return share + 3 * float(np.sqrt(share * (1 - share) / test_images))
 
 
 def judged(rows: pd.DataFrame, test_images: int) -> pd.Series:
     """The accuracy where some method of the cell has, on average, learnt more than a guess knows; else blank."""
     best = rows.groupby(["cell", "method"])["accuracy"].mean().groupby("cell").max()
-    limit = rows["data_set"].map(lambda name: guess(name, test_images))
+    limit = rows["data_set"].map(lambda name: beyond_guessing(name, test_images))
     return rows["accuracy"].where(rows["cell"].map(best) > limit)
 
 
@@ -38,25 +44,51 @@ def early(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return joined.assign(early=joined["early"].where(joined["judged"].notna()))
 
 
+def quarters(curves: pd.DataFrame) -> pd.DataFrame:
+    """Mean accuracy in percent after a quarter, half, three quarters and all of the measured rounds."""
+    rows = {}
+    for names, own in curves.groupby(["data_set", "partition", "method"], sort=False):
+        by_round = own.groupby("round")["accuracy"].mean()
+        last = by_round.index.max()
+        until = {f"{part}% of the rounds": by_round[by_round.index <= part / 100 * last] for part in (25, 50, 75, 100)}
+        rows[names] = {mark: f"{100 * part.iloc[-1]:.1f}" if len(part) else "" for mark, part in until.items()}
+    return pd.DataFrame(rows).T.rename_axis(["data_set", "partition", "method"])
+
+
 def in_every_column(rows: pd.DataFrame) -> pd.DataFrame:
     """Centralised training sees no partition: its run stands in every column of its data set."""
     central = rows["method"] == "Centralized"
     cells = rows.loc[~central, ["data_set", "partition", "cell"]].drop_duplicates()
     spread = rows[central].drop(columns=["partition", "cell"]).merge(cells, on="data_set")
-    return pd.concat([rows[~central], spread], ignore_index=True)
+    return pd.concat([spread, rows[~central]], ignore_index=True)
 
 
 def lost_against_iid(rows: pd.DataFrame, methods: tuple = STAR) -> pd.DataFrame:
-    """iid accuracy minus that of the partition, seed by seed, where both were run."""
-    rows = rows[rows["method"].isin(methods)]
-    iid = rows[rows["partition"] == "iid"].set_index(["data_set", "method", "seed"])["accuracy"].rename("iid")
-    other = rows[rows["partition"] != "iid"].join(iid, on=["data_set", "method", "seed"]).dropna(subset=["iid"])
-    return other.assign(lost=other["iid"] - other["accuracy"])[[*KEYS, "accuracy", "iid", "lost"]].reset_index(drop=True)
+    """iid accuracy minus that of the partition, seed by seed, where both were run.
+
+    `judged` is blank where the method's iid run has not even come halfway from a guess to centralised training: what
+    has hardly begun to learn has nothing to lose.
+    """
+    iid = rows[rows["partition"] == "iid"]
+    own = iid.set_index(["data_set", "method", "seed"])["accuracy"].rename("iid")
+    central = iid[iid["method"] == "Centralized"].set_index(["data_set", "seed"])["accuracy"].rename("central")
+    other = rows[rows["method"].isin(methods) & (rows["partition"] != "iid")]
+    other = other.join(own, on=["data_set", "method", "seed"]).join(central, on=["data_set", "seed"]).dropna(subset=["iid"])
+    lost, halfway = other["iid"] - other["accuracy"], (other["data_set"].map(guess_level) + other["central"]) / 2
+    found = other.assign(lost=lost, judged=lost.where(other["iid"] >= halfway))
+    return found[[*KEYS, "accuracy", "iid", "lost", "judged"]].reset_index(drop=True)
 
 
-def common_levels(curves: pd.DataFrame) -> dict[str, float]:
-    """For each data set the highest accuracy that all its runs reach."""
-    return curves.groupby(KEYS)["accuracy"].max().groupby("data_set").min().to_dict()
+def fedavg_levels(curves: pd.DataFrame, test_images: int) -> dict[str, float]:
+    """For each data set the highest accuracy that FedAvg reaches with every seed, where that is more than a guess knows."""
+    best = curves[curves["method"] == "FedAvg"].groupby(KEYS)["accuracy"].max().groupby("data_set").min()
+    return {name: level for name, level in best.items() if level > beyond_guessing(name, test_images)}
+
+
+def of_table3(curves: pd.DataFrame) -> pd.DataFrame:
+    """The curves that Table III counts: xi = 2, on CIFAR-100 xi = 4, without centralised training."""
+    partition = curves["data_set"].map(lambda name: "xi=4" if name == "cifar100" else "xi=2")
+    return curves[(curves["partition"] == partition) & (curves["method"] != "Centralized")]
 
 
 def printed_targets() -> dict[str, float]:
@@ -67,27 +99,36 @@ def printed_targets() -> dict[str, float]:
 def transfers_to(curves: pd.DataFrame, targets: dict[str, float], per_round: dict[str, int]) -> pd.DataFrame:
     """Rounds and transfers until each run reaches its data set's target.
 
-    `transfers` is blank where a run never does. `transfers_at_least` then counts one round more than the run had, if any
-    run of the data set gets there; else it is blank, too.
+    `transfers` is blank where a run never does. `transfers_at_least` then counts one round more than the run had, if
+    any run of the data set gets there; else it is blank, too.
     """
     rows = []
-    for labels, run in curves.groupby(KEYS, sort=False):
+    for labels, run in curves[curves["data_set"].isin(targets)].groupby(KEYS, sort=False):
         names = dict(zip(KEYS, labels, strict=True))
         hit = run.loc[run["accuracy"] >= targets[names["data_set"]], "round"]
         cost, reached = per_round[names["method"]], len(hit) > 0
         at_least = int(hit.min()) if reached else int(run["round"].max()) + 1
         found = {"target": targets[names["data_set"]], "reached": reached, "rounds_to_target": at_least}
-        rows.append(names | found | {"transfers": at_least * cost if reached else None, "transfers_at_least": at_least * cost})
-    frame = pd.DataFrame(rows).astype({"transfers": float, "transfers_at_least": float})
-    nobody = ~frame.groupby("data_set")["reached"].transform("any")
-    return frame.assign(transfers_at_least=frame["transfers_at_least"].mask(nobody))
+        rows.append(names | found | {"transfers_at_least": float(at_least * cost)})
+    columns = [*KEYS, "target", "reached", "rounds_to_target", "transfers_at_least"]
+    frame = pd.DataFrame(rows, columns=columns)
+    anybody = frame.groupby("data_set")["reached"].transform("any")
+    known = frame["transfers_at_least"]
+    return frame.assign(transfers=known.where(frame["reached"]), transfers_at_least=known.where(anybody))
+
+
+def transfers_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """Mean transfers of the runs that reach the target, one column a data set."""
+    means = frame.groupby(["method", "data_set"], sort=False)["transfers"].mean().unstack(sort=False)
+    return means.map(lambda value: "not reached" if pd.isna(value) else f"{value:.0f}")
 
 
 def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
     """Table IV: the accuracy halfway and at the end."""
-    named = curves.assign(moment=curves["round"].map({rounds // 2: "halfway", rounds: "end"})).dropna(subset=["moment"])
-    named["cell"] = named["data_set"] + ", participation " + named["participation"].astype(str) + ", " + named["moment"]
-    return named[["data_set", "participation", "moment", "cell", "method", "seed", "round", "accuracy"]].reset_index(drop=True)
+    read = curves.assign(moment=curves["round"].map({rounds // 2: "halfway", rounds: "end"})).dropna(subset=["moment"])
+    read["cell"] = read["data_set"] + ", participation " + read["participation"].astype(str) + ", " + read["moment"]
+    columns = ["data_set", "participation", "moment", "cell", "method", "seed", "round", "accuracy"]
+    return read[columns].reset_index(drop=True)
 
 
 def printed(id: str) -> pd.DataFrame:
@@ -96,5 +137,6 @@ def printed(id: str) -> pd.DataFrame:
     for block in ledger.load("fedsr").entry(id).blocks:
         ((axis, levels),) = block.columns.items()
         for name, values in block.printed.items():
-            rows += [block.where | {block.rows: name, axis: level, "printed": value} for level, value in zip(levels, values, strict=True)]
+            for level, value in zip(levels, values, strict=True):
+                rows.append(block.where | {block.rows: name, axis: level, "printed": value})
     return pd.DataFrame(rows)

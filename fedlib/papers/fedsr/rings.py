@@ -1,4 +1,4 @@
-"""How evenly the data fall on the rings: the weights |D_m| / |D| of Eq. (11) over draws of the Dirichlet partition (Fig. 7)."""
+"""How evenly the data fall on the rings: the weights |D_m| / |D| of Eq. (11) over Dirichlet draws (Fig. 7)."""
 
 import numpy as np
 import pandas as pd

@@ -1,0 +1,352 @@
+"""FedSR, the paper's side: the runs ask for what is printed, tables are read from curves as stated, audits by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedlib import checks, federation, ledger
+from fedlib.papers.fedsr import audits, experiments, pictures, results, rings
+
+MNIST = experiments.Problem("mnist", 640, 20)
+PAPER = ledger.load("fedsr")
+
+
+# --- what the paper prints --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("id", "numbers"), [("table1", 16), ("table2", 140), ("table3", 23), ("table4", 24)])
+def test_every_cell_of_the_tables_is_recorded(id, numbers):
+    assert results.printed(f"fedsr/{id}")["printed"].notna().sum() == numbers
+
+
+@pytest.mark.parametrize(
+    ("id", "where", "value"),
+    [
+        ("table1", {"data_set": "cifar100", "method": "ring-optimization", "partition": "xi=20"}, 44.36),
+        ("table2", {"data_set": "mnist", "method": "HierFAVG", "partition": "xi=2"}, 95.19),
+        ("table2", {"data_set": "cifar10", "method": "MOON", "partition": "alpha=0.1"}, 71.41),
+        ("table2", {"data_set": "fashion_mnist", "method": "FedProx", "partition": "xi=4"}, 90.98),
+        ("table2", {"data_set": "cifar100", "method": "FedSR", "partition": "xi=4"}, 44.44),
+        ("table3", {"data_set": "cifar100", "method": "HierFAVG"}, 29150),
+        ("table4", {"participation": 0.4, "moment": "halfway", "method": "HierFAVG"}, 62.08),
+    ],
+)
+def test_printed_cells_stand_where_the_paper_has_them(id, where, value):
+    table = results.printed(f"fedsr/{id}")
+    chosen = table[np.logical_and.reduce([table[column] == wanted for column, wanted in where.items()])]
+    assert chosen["printed"].tolist() == [value]
+
+
+def test_claims_read_columns_that_the_notebooks_write():
+    written = {
+        "fedsr/table1": {"cell", "judged", "method"},
+        "fedsr/fig3": {"early", "judged", "method", "partition", "data_set"},
+        "fedsr/table2": {"cell", "judged", "method", "partition"},
+        "fedsr/star-losses": {"judged", "partition", "method"},
+        "fedsr/table3": {"transfers_at_least", "method", "data_set"},
+        "fedsr/transfers": {"transfers_at_least", "rounds_to_target", "method", "data_set"},
+        "fedsr/fig7": {"sum_of_squares", "partition"},
+        "fedsr/fig9": {"accuracy", "kind", "epochs", "partition"},
+        "fedsr/fig10": {"accuracy", "share", "partition"},
+        "fedsr/table4": {"accuracy", "method", "cell"},
+    }
+    for entry in (entry for entry in PAPER.entries if entry.kind == "claim"):
+        asked = {entry.options[name] for name in ("value", "key", "over") if name in entry.options}
+        assert asked | set(entry.options.get("where", {})) <= written[entry.data], entry.id
+
+
+# --- the runs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", experiments.METHODS)
+def test_every_method_computes_five_epochs_a_device_and_round(method):
+    assert experiments.gradients(experiments.run(method, MNIST, "xi=2", 0)) == 640 * 5 * 20
+
+
+@pytest.mark.parametrize("method", experiments.METHODS)
+def test_the_printed_settings_hold_at_every_scale(method):
+    for problem in (MNIST, experiments.Problem("cifar10", None, 500)):
+        options = experiments.run(method, problem, "iid", 0).options
+        assert (options["lr"], options["final_lr"], options["momentum"], options["batch"]) == (0.01, 1e-5, 0.5, 32)
+        assert options["rounds"] == problem.rounds
+
+
+@pytest.mark.parametrize(
+    ("partition", "options"),
+    [
+        ("iid", {"partitioner": "iid"}),
+        ("xi=20", {"partitioner": "shards", "per_client": 20}),
+        ("alpha=0.1", {"partitioner": "dirichlet", "alpha": 0.1}),
+    ],
+)
+def test_a_columns_name_says_how_to_deal(partition, options):
+    assert experiments.deal(partition) == options
+
+
+@pytest.mark.parametrize("wrong", ["xi", "xi=two", "beta=1", "iid=3"])
+def test_an_unknown_partition_is_answered_with_the_known_forms(wrong):
+    with pytest.raises(ValueError, match="write iid, xi=<shards a device> or alpha="):
+        experiments.deal(wrong)
+
+
+def test_cifar100_is_dealt_twice_as_many_shards():
+    table = experiments.columns("cifar100", ["iid", "xi=4", "xi=2", "alpha=0.3", "alpha=0.1"])
+    assert table == ["iid", "xi=8", "xi=4", "alpha=0.3", "alpha=0.1"]
+    assert experiments.columns("mnist", ["xi=2"]) == ["xi=2"]
+
+
+def test_only_mnist_trains_the_mlp():
+    networks = {name: experiments.Problem(name, 100, 1).federation("iid")["network"] for name in ("mnist", "cifar10")}
+    assert networks == {"mnist": "mlp200", "cifar10": "cnn_fedsr"}
+
+
+def test_centralised_training_runs_once_a_seed_and_stands_in_every_column():
+    runs = experiments.comparison(MNIST, ["xi=2", "alpha=0.1"], list(experiments.METHODS), range(2), {})
+    assert sum(run.algorithm == "centralised" for run in runs) == 2
+    rows = pd.DataFrame([run.label | {"seed": run.seed, "accuracy": 0.5} for run in runs])
+    spread = results.in_every_column(rows.assign(cell=rows["data_set"] + ", " + rows["partition"]))
+    central = spread[spread["method"] == "Centralized"]
+    assert sorted(central["cell"]) == sorted(2 * ["mnist, xi=2", "mnist, alpha=0.1"])
+
+
+def test_equal_work_in_fig9_is_equal_epochs_and_the_corner_is_shared():
+    runs = experiments.epochs(MNIST, [1, 2, 5], [1, 2, 5], ["xi=4"], range(1))
+    work = {(run.label["kind"], run.label["epochs"]): experiments.gradients(run) for run in runs}
+    assert all(work["local", number] == work["ring", number] == number * 640 * 20 for number in (1, 2, 5))
+    corner = [run.options for run in runs if run.label["epochs"] == 1]
+    assert corner[0] == corner[1]
+
+
+def test_the_standard_setting_of_fig9_is_the_run_of_table_2():
+    (wanted,) = [run for run in experiments.epochs(MNIST, [1], [5], ["xi=4"], range(1)) if run.label["kind"] == "ring"]
+    table = experiments.run("FedSR", MNIST, "xi=4", 0)
+    assert (wanted.federation, wanted.options) == (table.federation, table.options)
+
+
+def test_ring_sizes_are_shares_of_all_devices():
+    problem = experiments.Problem("mnist", 1600, 5, 50)
+    runs = experiments.ring_shares(problem, [0.1, 0.2, 0.3, 0.4], ["iid"], range(1))
+    assert [run.options["cluster_size"] for run in runs] == [5, 10, 15, 20]
+
+
+def test_tuned_weights_reach_their_methods_only():
+    tuned = pd.DataFrame({"method": ["FedProx", "FedProx", "MOON"], "mu": [0.1, 1.0, 5.0], "accuracy": [0.3, 0.4, 0.2]})
+    chosen = experiments.best(tuned)
+    assert chosen == {"FedProx": {"mu": 1.0}, "MOON": {"mu": 5.0}}
+    runs = experiments.comparison(MNIST, ["iid"], ["FedAvg", "FedProx", "MOON"], range(1), chosen)
+    assert [run.options.get("mu") for run in runs] == [None, 1.0, 5.0]
+
+
+def test_data_that_nobody_has_is_left_out(monkeypatch):
+    places = {"mnist": "cache", "cifar10": "fetched from somewhere", "cifar100": "missing, needs a drop-in file"}
+    monkeypatch.setattr(experiments.data, "available", lambda: places)
+    assert experiments.on_disk(["mnist", "cifar10", "cifar100", "unheard"]) == ["mnist", "cifar10"]
+
+
+def test_a_round_sends_as_many_models_as_table_3_divides_by():
+    assert experiments.per_round(20) == {
+        "FedAvg": 40, "FedProx": 40, "MOON": 40, "HierFAVG": 110, "ring-optimization": 20, "FedSR": 110,
+    }  # fmt: skip
+
+
+def test_a_test_subset_is_the_same_for_all_methods_of_a_seed_and_differs_between_seeds():
+    deal = {"data_set": "mnist", "partitioner": "iid", "clients": 4, "samples": 40, "test_samples": 50}
+    first, again, other = (federation.federate(**deal, seed=seed) for seed in (0, 0, 1))
+    assert len(first.y_test) == 50
+    assert (first.x_test == again.x_test).all()
+    assert not (first.x_test == other.x_test).all()
+    with pytest.raises(ValueError, match="test_samples=20000 must lie between 1 and the 10000"):
+        federation.federate(**(deal | {"test_samples": 20000}), seed=0)
+
+
+# --- from curves to tables --------------------------------------------------------------------------------------------
+
+
+def curve(method, accuracies, data_set="mnist", partition="xi=2", seed=0, every=1):
+    labels = {"data_set": data_set, "partition": partition, "method": method, "seed": seed}
+    return pd.DataFrame([labels | {"round": every * r, "accuracy": a, "loss": 1 - a} for r, a in enumerate(accuracies)])
+
+
+def test_a_run_ends_with_its_last_record():
+    rows = results.ends(pd.concat([curve("FedSR", [0.1, 0.4, 0.6]), curve("FedAvg", [0.1, 0.5, 0.3])]))
+    assert rows.set_index("method")["accuracy"].to_dict() == {"FedSR": 0.6, "FedAvg": 0.3}
+    assert set(rows["cell"]) == {"mnist, xi=2"}
+
+
+def test_a_cell_at_the_level_of_guessing_is_not_judged():
+    ends = results.ends(
+        pd.concat([
+            curve("FedSR", [0.1, 0.115]), curve("FedAvg", [0.1, 0.10]),
+            curve("FedSR", [0.1, 0.5], partition="iid"), curve("FedAvg", [0.1, 0.10], partition="iid"),
+        ])
+    )  # fmt: skip
+    judged = ends.assign(judged=results.judged(ends, 2000)).groupby("partition")["judged"]
+    assert judged.count().to_dict() == {"iid": 2, "xi=2": 0}  # 0.115 is within three standard errors of 0.1
+
+
+def test_one_in_a_hundred_is_a_guess_on_cifar100():
+    assert results.guess_level("cifar100") == 0.01
+    assert results.beyond_guessing("cifar10", 900) == pytest.approx(0.1 + 3 * 0.01)
+
+
+def test_early_is_the_mean_of_the_first_quarter_and_blank_where_nothing_is_judged():
+    curves = curve("FedSR", [0.1, 0.2, 0.4, 0.5, 0.5, 0.6, 0.6, 0.6, 0.6])
+    ends = results.ends(curves)
+    assert results.early(curves, ends.assign(judged=0.6))["early"].item() == pytest.approx(0.3)
+    assert results.early(curves, ends.assign(judged=np.nan))["early"].isna().all()
+
+
+def test_losses_are_paired_with_the_iid_run_of_the_same_seed():
+    ends = [("iid", 0, 0.9), ("iid", 1, 0.8), ("xi=2", 0, 0.5), ("xi=2", 1, 0.6)]
+    runs = [curve("FedAvg", [0.1, end], partition=partition, seed=seed) for partition, seed, end in ends]
+    lost = results.lost_against_iid(results.ends(pd.concat(runs)))
+    assert lost.set_index("seed")["lost"].round(6).to_dict() == {0: 0.4, 1: 0.2}
+
+
+def test_a_method_that_has_hardly_learnt_has_nothing_to_lose():
+    ends = [("FedAvg", "iid", 0.3), ("FedAvg", "xi=2", 0.2), ("MOON", "iid", 0.6), ("MOON", "xi=2", 0.2)]
+    runs = [curve(method, [0.1, end], partition=partition) for method, partition, end in ends]
+    central = curve("Centralized", [0.1, 0.9], partition="iid")
+    lost = results.lost_against_iid(results.ends(pd.concat([*runs, central]))).set_index("method")
+    assert lost["lost"].round(6).to_dict() == {"FedAvg": 0.1, "MOON": 0.4}
+    assert lost["judged"].notna().to_dict() == {"FedAvg": False, "MOON": True}  # halfway from a guess is 0.5
+
+
+def test_transfers_count_rounds_to_the_target_and_blank_what_never_arrives():
+    curves = pd.concat([curve("FedSR", [0.1, 0.5, 0.92]), curve("FedAvg", [0.1, 0.3, 0.5])])
+    found = results.transfers_to(curves, {"mnist": 0.9}, {"FedSR": 110, "FedAvg": 40}).set_index("method")
+    assert found.loc["FedSR", "transfers"] == 220
+    assert np.isnan(found.loc["FedAvg", "transfers"])
+    assert found.loc["FedAvg", "transfers_at_least"] == 120  # one round more than it had
+    nobody = results.transfers_to(curves, {"mnist": 0.99}, {"FedSR": 110, "FedAvg": 40})
+    assert nobody["transfers_at_least"].isna().all()
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=2, max_size=5))
+def test_every_run_of_fedavg_reaches_its_level(accuracies):
+    runs = [curve("FedAvg", run, seed=seed) for seed, run in enumerate(accuracies)]
+    levels = results.fedavg_levels(pd.concat([*runs, curve("FedSR", [0.0, 0.0])]), 2000)
+    if levels:
+        assert results.transfers_to(pd.concat(runs), levels, {"FedAvg": 40})["reached"].all()
+    else:
+        assert min(max(run) for run in accuracies) <= results.beyond_guessing("mnist", 2000)
+
+
+def test_table_4_is_read_halfway_and_at_the_end():
+    read = results.moments(curve("FedSR", np.arange(11) / 10).assign(participation=0.2), 10)
+    assert read.set_index("moment")["accuracy"].to_dict() == {"halfway": 0.5, "end": 1.0}
+
+
+# --- rings and audits -------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 100), min_size=4, max_size=24), st.integers(1, 6))
+def test_the_sum_of_squared_ring_weights_lies_between_one_over_m_and_one(sizes, ring):
+    count = -(-len(sizes) // ring)
+    value = rings.sum_of_squares(np.array(sizes), ring, np.random.default_rng(0))
+    assert 1 / count - 1e-12 <= value <= 1 + 1e-12
+
+
+def test_equal_devices_in_equal_rings_reach_one_over_m():
+    assert rings.sum_of_squares(np.full(20, 7), 4, np.random.default_rng(0)) == pytest.approx(0.2)
+    frame = rings.draws(np.repeat(np.arange(10), 40), ["iid", "alpha=0.1"], 20, 4, 3, seed=0)
+    assert frame[frame["partition"] == "iid"]["sum_of_squares"].tolist() == pytest.approx([0.2] * 3)
+    assert frame.groupby("partition").size().to_dict() == {"iid": 3, "alpha=0.1": 3}
+
+
+def test_most_cases_are_counted_by_hand():
+    found = audits.most_cases().set_index("quantity")["found"]
+    assert found["non-iid columns with FedSR above HierFAVG"] == "15 of 16"  # MNIST, xi = 4: 97.45 against 97.46
+    assert found["iid columns with FedSR above MOON"] == "3 of 4"  # MNIST: 97.71 against 97.74
+    assert found["columns with FedSR below ring-optimization"] == "14 of 20"  # not MNIST's five, not CIFAR-100, xi = 4
+
+
+def test_table_3_divides_into_whole_rounds():
+    divided = audits.table3(20)
+    assert divided["holds"].all()
+    assert divided["found"].tolist()[-1] == "6, 18, 56, 49"  # FedSR: 660, 1980, 6160, 5390 by 110
+
+
+def test_hierfavg_counted_both_ways_does_not_divide():
+    (row,) = audits.hierfavg_transfers(20).itertuples()
+    assert (row.printed, row.found, row.holds) == (210, 110, False)
+
+
+def test_three_methods_miss_the_target_that_table_3_credits_them_with():
+    short = audits.targets().set_index("quantity")["holds"]
+    assert short.tolist() == [True, True, True, False]
+
+
+def test_inequality_18_fails_from_three_equal_rings_on():
+    assert audits.lemma([2, 3, 5])["holds"].tolist() == [True, False, False]
+    p, models, y = np.full(5, 0.2), np.ones((5, 3)), np.zeros(3)  # the counterexample written out
+    left = np.sum((p @ models - y) ** 2)
+    right = 2 * np.sum(p**2 * np.sum((models - y) ** 2, axis=1))
+    assert left > right
+
+
+def test_the_remaining_audits_say_what_the_text_says():
+    assert audits.weights()["found"].tolist() == ["199,210", "93,322", "122,570", "128,420"]
+    assert not audits.cifar100_size()["holds"].any()
+    assert audits.bound([2, 5])["holds"].all()
+    assert not audits.fig9_list()["holds"].any()
+    assert audits.ring_higher()["holds"].tolist() == [False, False, True, True]
+
+
+# --- the checks that this paper adds ----------------------------------------------------------------------------------
+
+
+def scores(*rows):
+    return pd.DataFrame(rows, columns=["method", "cell", "seed", "accuracy"])
+
+
+def test_near_asks_for_the_margin_at_every_level():
+    frame = scores(("a", "x", 0, 0.50), ("b", "x", 0, 0.51), ("a", "y", 0, 0.50), ("b", "y", 0, 0.60))
+    found = checks.near(frame, "accuracy", "method", "a", "b", "cell", margin=0.02)
+    assert (found.verdict, found.measured) == ("partly", "1 of 2 levels")
+    assert "-0.1000 at cell y" in found.note
+    assert checks.near(frame, "accuracy", "method", "a", "c", "cell", margin=0.02).verdict == "not tested"
+
+
+def test_a_claim_may_speak_about_some_rows_only():
+    frame = scores(("a", "x", 0, 0.6), ("b", "x", 0, 0.5), ("a", "y", 0, 0.4), ("b", "y", 0, 0.5))
+    everywhere = checks.above(frame, "accuracy", "method", "a", ["b"], "cell")
+    at_x = checks.above(frame, "accuracy", "method", "a", ["b"], "cell", where={"cell": ["x"]})
+    assert (everywhere.verdict, at_x.verdict) == ("partly", "reproduced")
+    nowhere = checks.above(frame, "accuracy", "method", "a", ["b"], "cell", where={"cell": ["z"]})
+    assert nowhere.verdict == "not tested"
+
+
+def test_blank_cells_are_not_measured():
+    frame = scores(("a", "x", 0, 0.6), ("b", "x", 0, 0.5), ("a", "y", 0, np.nan), ("b", "y", 0, np.nan))
+    found = checks.above(frame, "accuracy", "method", "a", ["b"], "cell")
+    assert found.measured == "1 of 2 comparisons" and "Not measured: 1" in found.note
+
+
+def test_one_value_at_the_limit_is_enough_not_to_stay_below():
+    frame = pd.DataFrame({"level": ["x", "x", "y"], "value": [0.3, 0.5, 0.4]})
+    found = checks.stays_below(frame, "value", 0.5, "level")
+    assert (found.verdict, found.evidence["reached"].tolist()) == ("partly", [1, 0])
+    assert "1 of 3 values reach 0.5" in found.note
+
+
+# --- drawings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", [pictures.star, pictures.ring_pass, pictures.star_of_rings])
+def test_a_schematic_comes_with_its_flows_as_text(draw):
+    figure, flows = draw()
+    assert list(flows.columns) == ["from", "to", "what"] and len(flows) >= 2
+    assert figure.axes[0].patches
+
+
+def test_curves_have_a_panel_for_each_cell_and_a_line_for_each_method():
+    runs = [curve("FedSR", [0.1, 0.5]), curve("FedAvg", [0.1, 0.3]), curve("FedSR", [0.1, 0.5], partition="iid")]
+    curves = pd.concat(runs)
+    figure = pictures.learning_curves(curves)
+    lines = {axes.get_title(): len(axes.get_lines()) - 1 for axes in figure.axes}  # without the line of a guess
+    assert lines == {"mnist, xi=2": 2, "mnist, iid": 1}
