@@ -4,7 +4,7 @@ The samples of a client lie side by side in memory (unless clients share samples
 no loader stands between the arrays and the matrix products.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,7 @@ class Federation:
     seed: int
     l2: float = 0.0  # the objective adds l2/2 * |w|^2
     fingerprint: str = ""  # of the partition: two people can see that they split alike
+    poisoners: tuple[int, ...] = ()  # clients whose labels are all wrong
 
     @property
     def clients(self) -> int:
@@ -141,21 +142,50 @@ def federate(
     seed: int = 0,
     l2: float = 0.0,
     samples: int | None = None,
+    client_samples: int | None = None,
+    poisoners: int = 0,
     **options,
 ) -> Federation:
     """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
 
-    `samples` keeps a random part of the training set; `options` go to the partitioner.
+    `samples` keeps a random part of the training set; `options` go to the partitioner, and so does `client_samples`, what each
+    client of the FedACS environments holds. So many `poisoners`, drawn at random, have only wrong labels.
     """
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
+    if client_samples is not None:
+        options["samples"] = client_samples
     dataset = data.load(data_set)
     keep = _subset(len(dataset.y_train), samples, seed)
     deal = partition.PARTITIONERS[partitioner]
     labels = (dataset.writer_train if partitioner == "by_writer" else dataset.y_train).numpy()[keep]
     parts = [keep[part] for part in deal(labels, clients, **options, rng=generator(seed, "partition"))]
     built = models.build(network, len(dataset.classes), sample_shape(dataset))
-    return assemble(dataset, parts, built, seed, l2)
+    dealt = assemble(dataset, parts, built, seed, l2)
+    return poison(dealt, draw_poisoners(dealt, poisoners)) if poisoners else dealt
+
+
+def draw_poisoners(federation: Federation, poisoners: int) -> np.ndarray:
+    if not 0 < poisoners <= federation.clients:
+        raise ValueError(f"poisoners={poisoners} must lie between 0 and the {federation.clients} clients")
+    return np.sort(generator(federation.seed, "poisoners").choice(federation.clients, poisoners, replace=False))
+
+
+def poison(federation: Federation, poisoners: np.ndarray) -> Federation:
+    """The federation with these clients' labels all wrong: every class is called by the next one's name.
+
+    They get copies of their samples, so that clients that share some keep the right labels.
+    """
+    x, y, rows = [federation.x], [federation.y], list(federation.rows)
+    first = len(federation.y)
+    for client in poisoners:
+        own = federation.rows[client]
+        x.append(federation.x[own])
+        y.append((federation.y[own] + 1) % federation.classes)
+        rows[client] = torch.arange(first, first + len(own))
+        first += len(own)
+    wrong = tuple(int(client) for client in poisoners)
+    return replace(federation, x=torch.cat(x), y=torch.cat(y), rows=tuple(rows), poisoners=wrong)
 
 
 def _subset(size: int, samples: int | None, seed: int) -> np.ndarray:

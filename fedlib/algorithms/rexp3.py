@@ -1,0 +1,54 @@
+"""Rexp3 (Besbes, Gur, Zeevi, 2014) as FedACS's rival: the same rewards, a bandit for drifting rewards instead of duels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedlib.algorithms.algorithm import State
+from fedlib.algorithms.randomclients import RandomClients
+from fedlib.federation import Federation
+from fedlib.selection import rexp3
+from fedlib.streams import generator
+
+
+@dataclass(frozen=True)
+class Rexp3(RandomClients):
+    """Exp3 with several plays a round that starts afresh every `restart` rounds."""
+
+    restart: int = 200  # Delta_T, rounds until all is forgotten
+    gamma: float | None = None  # share of blind exploration; None: the best for `restart` rounds, 1 chooses at random
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.restart < 1:
+            raise ValueError(f"restart={self.restart} must be at least 1 round")
+        if self.gamma is not None and not 0 < self.gamma <= 1:
+            raise ValueError(f"gamma={self.gamma} must lie in (0, 1], or None for the best one")
+
+    def init(self, federation: Federation) -> State:
+        zeros = torch.zeros(federation.clients, dtype=torch.float64)
+        return super().init(federation) | {"log_weights": zeros, "worst": torch.tensor(0.0, dtype=torch.float64)}
+
+    def rate(self, federation: Federation) -> float:
+        asked = rexp3.exploration(federation.clients, self.kappa(federation), self.restart)
+        return asked if self.gamma is None else self.gamma
+
+    def chances(self, federation: Federation, state: State, round: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log weights of a round, zero after a restart, the clients' chances and who is capped."""
+        fresh = (round - 1) % self.restart == 0
+        log_weights = state["log_weights"].numpy() * (0.0 if fresh else 1.0)
+        return log_weights, *rexp3.probabilities(log_weights, self.kappa(federation), self.rate(federation))
+
+    def choose(self, federation: Federation, state: State, round: int) -> np.ndarray:
+        _, chances, _ = self.chances(federation, state, round)
+        return rexp3.dependent_rounding(chances, generator(federation.seed, "rexp3", round))
+
+    def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
+        """Exp3 wants gains in 0..1: here 1 - Q_i / the largest Q seen so far."""
+        log_weights, chances, capped = self.chances(federation, state, round)
+        rewards = self.rewards(federation, state, clients)
+        worst = max(float(state["worst"]), float(-rewards.min()), 1e-30)
+        step = self.kappa(federation) * self.rate(federation) / federation.clients
+        moved = rexp3.reinforce(log_weights, clients, 1 + rewards / worst, chances, capped, step)
+        return {"log_weights": torch.as_tensor(moved), "worst": torch.tensor(worst, dtype=torch.float64)}
