@@ -6,6 +6,7 @@ no loader stands between the arrays and the matrix products.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 
 import numpy as np
 import torch
@@ -154,7 +155,7 @@ def federate(
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
     if client_samples is not None:
-        options["samples"] = client_samples
+        options["samples"] = _accepted(client_samples, partitioner)
     dataset = data.load(data_set)
     keep = _subset(len(dataset.y_train), samples, seed)
     deal = partition.PARTITIONERS[partitioner]
@@ -163,6 +164,13 @@ def federate(
     built = models.build(network, len(dataset.classes), sample_shape(dataset))
     dealt = assemble(dataset, parts, built, seed, l2)
     return poison(dealt, draw_poisoners(dealt, poisoners)) if poisoners else dealt
+
+
+def _accepted(client_samples: int, partitioner: str) -> int:
+    takers = [name for name, deal in partition.PARTITIONERS.items() if "samples" in signature(deal).parameters]
+    if partitioner not in takers:
+        raise ValueError(f"{partitioner} deals all samples; client_samples is for {', '.join(takers)}")
+    return client_samples
 
 
 def draw_poisoners(federation: Federation, poisoners: int) -> np.ndarray:

@@ -32,6 +32,8 @@ class FedACS(RandomClients):
             )
         if self.eta <= 0 or self.history < 0:
             raise ValueError(f"eta={self.eta} must be positive and history={self.history} not negative")
+        if self.stop is not None and self.stop < 0:
+            raise ValueError(f"stop={self.stop} must be a round, or None to never stop")
 
     def init(self, federation: Federation) -> State:
         zeros = torch.zeros(federation.clients, dtype=torch.float64)

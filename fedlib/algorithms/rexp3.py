@@ -28,27 +28,34 @@ class Rexp3(RandomClients):
 
     def init(self, federation: Federation) -> State:
         zeros = torch.zeros(federation.clients, dtype=torch.float64)
-        return super().init(federation) | {"log_weights": zeros, "worst": torch.tensor(0.0, dtype=torch.float64)}
+        span = torch.tensor([torch.inf, -torch.inf], dtype=torch.float64)
+        return super().init(federation) | {"log_weights": zeros, "span": span}
 
     def rate(self, federation: Federation) -> float:
-        asked = rexp3.exploration(federation.clients, self.kappa(federation), self.restart)
-        return asked if self.gamma is None else self.gamma
+        """gamma."""
+        best = rexp3.exploration(federation.clients, self.kappa(federation), self.restart)
+        return best if self.gamma is None else self.gamma
 
-    def chances(self, federation: Federation, state: State, round: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Log weights of a round, zero after a restart, the clients' chances and who is capped."""
-        fresh = (round - 1) % self.restart == 0
-        log_weights = state["log_weights"].numpy() * (0.0 if fresh else 1.0)
-        return log_weights, *rexp3.probabilities(log_weights, self.kappa(federation), self.rate(federation))
+    def known(self, federation: Federation, state: State, round: int) -> State:
+        """What is remembered at the start of a round: nothing after a restart."""
+        return self.init(federation) if (round - 1) % self.restart == 0 else state
+
+    def chances(self, federation: Federation, state: State, round: int) -> tuple[np.ndarray, np.ndarray]:
+        """Each client's chance to take part, and who is capped."""
+        log_weights = self.known(federation, state, round)["log_weights"].numpy()
+        return rexp3.probabilities(log_weights, self.kappa(federation), self.rate(federation))
 
     def choose(self, federation: Federation, state: State, round: int) -> np.ndarray:
-        _, chances, _ = self.chances(federation, state, round)
+        chances, _ = self.chances(federation, state, round)
         return rexp3.dependent_rounding(chances, generator(federation.seed, "rexp3", round))
 
     def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
-        """Exp3 wants gains in 0..1: here 1 - Q_i / the largest Q seen so far."""
-        log_weights, chances, capped = self.chances(federation, state, round)
+        """Exp3 wants gains in 0..1: rewards are scaled by the span of all since the last restart."""
+        chances, capped = self.chances(federation, state, round)
+        known = self.known(federation, state, round)
         rewards = self.rewards(federation, state, clients)
-        worst = max(float(state["worst"]), float(-rewards.min()), 1e-30)
+        low, high = min(known["span"][0].item(), rewards.min()), max(known["span"][1].item(), rewards.max())
+        gains = (rewards - low) / max(high - low, 1e-30)
         step = self.kappa(federation) * self.rate(federation) / federation.clients
-        moved = rexp3.reinforce(log_weights, clients, 1 + rewards / worst, chances, capped, step)
-        return {"log_weights": torch.as_tensor(moved), "worst": torch.tensor(worst, dtype=torch.float64)}
+        moved = rexp3.reinforce(known["log_weights"].numpy(), clients, gains, chances, capped, step)
+        return {"log_weights": torch.as_tensor(moved), "span": torch.tensor([low, high], dtype=torch.float64)}
