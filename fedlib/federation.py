@@ -149,8 +149,8 @@ def federate(
 ) -> Federation:
     """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
 
-    `samples` keeps a random part of the training set; `options` go to the partitioner, and so does `client_samples`, what each
-    client of the FedACS environments holds. So many `poisoners`, drawn at random, have only wrong labels.
+    `samples` keeps a random part of the training set; `options` go to the partitioner, and so does `client_samples`,
+    what each client of the FedACS environments holds. So many `poisoners`, drawn at random, have only wrong labels.
     """
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")

@@ -1,4 +1,5 @@
-"""CMFL (Wang, Wang, Li, ICDCS 2019) as FedACS's rival: random participants, but updates that point elsewhere are dropped.
+"""CMFL (Wang, Wang, Li, ICDCS 2019) as FedACS's rival: random participants, but updates that point
+elsewhere are dropped.
 
 The relevance of an update is the share of weights whose sign agrees with that of the last global update.
 """
@@ -26,7 +27,11 @@ class CMFL(RandomClients):
             raise ValueError(f"threshold={self.threshold} is a share of signs: it must lie in [0, 1]")
 
     def init(self, federation: Federation) -> State:
-        parts = {"update": torch.zeros_like(federation.start), "relevance": torch.tensor(torch.nan), "kept": torch.tensor(1.0)}
+        parts = {
+            "update": torch.zeros_like(federation.start),
+            "relevance": torch.tensor(torch.nan),
+            "kept": torch.tensor(1.0),
+        }
         return super().init(federation) | parts
 
     def merge(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:

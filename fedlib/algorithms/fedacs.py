@@ -1,5 +1,5 @@
-"""FedACS (Wang, Zhu, Wang, Han: "Federated Analytics Informed Distributed Industrial IoT Learning with Non-IID Data"), Algorithm 1:
-FedAvg whose participants a dueling bandit chooses, rewarded for gradients close to the mean gradient.
+"""FedACS (Wang, Zhu, Wang, Han: "Federated Analytics Informed Distributed Industrial IoT Learning with Non-IID Data"),
+Algorithm 1: FedAvg whose participants a dueling bandit chooses, rewarded for gradients close to the mean gradient.
 """
 
 from dataclasses import dataclass
@@ -55,4 +55,6 @@ class FedACS(RandomClients):
         rewards[clients], heard[clients] = self.rewards(federation, state, clients), round
         comparable = (heard > 0) & (heard >= round - self.history)
         a, b = bandit.duel(state["a"].numpy(), state["b"].numpy(), rewards, clients, comparable, self.eta)
-        return {name: torch.as_tensor(own) for name, own in {"a": a, "b": b, "rewards": rewards, "heard": heard}.items()}
+        return {
+            name: torch.as_tensor(own) for name, own in {"a": a, "b": b, "rewards": rewards, "heard": heard}.items()
+        }

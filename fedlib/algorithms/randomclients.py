@@ -1,8 +1,8 @@
-"""FedAvg as FedACS (Wang, Zhu, Wang, Han: "Federated Analytics Informed Distributed Industrial IoT Learning with Non-IID Data")
-runs it, the baseline of its Section VII and the base of the methods that choose clients in other ways.
+"""FedAvg as the FedACS paper runs it (Wang, Zhu, Wang, Han: "Federated Analytics Informed Distributed Industrial IoT
+Learning with Non-IID Data", Section VII): the baseline, and the base of the methods that choose clients in other ways.
 
-The step size falls with every local epoch of the whole training. Beside the test scores it is recorded who is chosen: how skewed
-they are and what reward, Eq. (16), they get.
+The step size falls with every local epoch of the whole training. Beside the test scores it is recorded who is chosen:
+how skewed they are and what reward, Eq. (16), they get.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,12 @@ class RandomClients(FedAvg):
         times = state["times"].clone()
         times[torch.as_tensor(clients)] += 1
         learned = self.learn(federation, state, clients, round)
-        return state | self.merge(federation, state, clients, round) | learned | {"round": torch.tensor(round), "times": times}
+        return (
+            state
+            | self.merge(federation, state, clients, round)
+            | learned
+            | {"round": torch.tensor(round), "times": times}
+        )
 
     def rewards(self, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
         """R_i = -Q_i of a round's participants, Eq. (16), at the model they receive."""
@@ -77,8 +82,8 @@ class RandomClients(FedAvg):
         return -skewness.estimates(found, sizes(federation, clients))
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
-        """Scores of the model; `alpha` and `reward` are means over those who train it next, `poisoners` the share of all
-        participations so far that fell to clients with wrong labels."""
+        """Scores of the model; `alpha` and `reward` are means over those who train it next, `poisoners` the share of
+        all participations so far that fell to clients with wrong labels."""
         coming = self.choose(federation, state, int(state["round"]) + 1)
         found = super().measure(federation, state)
         found["alpha"] = float(skewness.true_alphas(federation)[coming].mean())

@@ -1,4 +1,4 @@
-"""Rexp3 (Besbes, Gur, Zeevi, 2014) as FedACS's rival: the same rewards, a bandit for drifting rewards instead of duels."""
+"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) as FedACS's rival: the same rewards, a bandit for drifting ones."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """What a client can tell from one look at its data with the server's model: no step is taken.
 
-The gradient of the last layer is error times representation, so one forward pass gives it and nothing is propagated back
-through the layers below. A client is looked at alone: what comes out does not depend on who else is asked.
+The gradient of the last layer is error times representation, so one forward pass gives it and nothing is propagated
+back through the layers below. A client is looked at alone: what comes out does not depend on who else is asked.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ ROWS = 1024  # samples a pass: their activations stay in the cache
 
 @torch.no_grad()
 def last_layer_gradients(federation, weights: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
-    """Full-batch gradient of each client's objective for the last layer, (clients, outputs * (inputs + 1)), bias last."""
+    """Full-batch gradient of each client's objective for the last layer, (clients, outputs * (inputs + 1))."""
     block = layout.blocks(federation.network)[-1]
     found = crew.share_out(lambda client: _last_layer_gradient(federation, weights, client), clients)
     return torch.stack(found).flatten(1).add_(block.view(weights).flatten(), alpha=federation.l2)

@@ -1,7 +1,7 @@
 """FlexSelfSparring, the dueling bandit of FedACS (Section VI-C, Algorithms 2 and 3).
 
-Each client has a Beta distribution. A participant whose reward beats another's gains eta in A, one that is beaten gains eta in B,
-whether the other's reward is of this round or a few rounds old. All functions are over arrays of all clients.
+Each client has a Beta distribution. A participant whose reward beats another's gains eta in A, one that is beaten gains
+eta in B, whether the other's reward is of this round or a few rounds old. All functions are over arrays of all clients.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 def pool(a: np.ndarray, b: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """S', lines 1-10 of Algorithm 2: `size` = lambda * N picks, each the best of fresh Beta draws of all who are left.
 
-    Line 5 prints the pick's index i at A and B where the client's, c, is meant. Draws of clients that are already in the
-    pool are made and left out, which changes no distribution.
+    Line 5 prints the pick's index i at A and B where the client's, c, is meant. Draws of clients that are already in
+    the pool are made and left out, which changes no distribution.
     """
     draws = rng.beta(a + 1, b + 1, size=(size, len(a)))
     return picks(draws)

@@ -1,8 +1,8 @@
-"""Oort's choice of participants (Lai et al., OSDI 2021, Algorithm 1), without the parts that concern speed: pacing is off.
+"""Oort's choice of participants (Lai et al., OSDI 2021, Algorithm 1) without the parts that concern speed: no pacing.
 
-A client's utility is |B| * sqrt(mean squared loss) of its samples, plus a bonus for clients not heard of for long. As in the
-authors' release utilities are clipped at a high quantile and scaled to 0..1 before the bonus is added, else it would vanish beside
-them. Clients that took part too often are banned: outliers have high losses for ever.
+A client's utility is |B| * sqrt(mean squared loss) of its samples, plus a bonus for clients not heard of for long. As
+in the authors' release utilities are clipped at a high quantile and scaled to 0..1 before the bonus is added, else it
+would vanish beside them. Clients that took part too often are banned: outliers have high losses for ever.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) with several plays a round: Exp3 that forgets everything every so many rounds.
+"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) with several plays a round: Exp3 that forgets all it knows now and then.
 
-Several different arms a round are drawn as in Exp3.M (Uchiya, Nakamura, Kudo, ALT 2010): each with its own probability, exactly.
-Weights are kept as logarithms.
+Several different arms a round are drawn as in Exp3.M (Uchiya, Nakamura, Kudo, ALT 2010): each with its own probability,
+exactly. Weights are kept as logarithms.
 """
 
 import numpy as np
@@ -29,7 +29,8 @@ def probabilities(log_weights: np.ndarray, plays: int, gamma: float) -> tuple[np
 
 
 def dependent_rounding(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """As many arms as the chances add up to, arm i with probability chances[i]: pairs of fractions are shifted until whole."""
+    """As many arms as the chances add up to, arm i with probability chances[i]: two fractions are shifted against each
+    other, by chance and fairly, until one of them is 0 or 1."""
     chances = chances.copy()
     open_ = [arm for arm in range(len(chances)) if 1e-9 < chances[arm] < 1 - 1e-9]
     while len(open_) > 1:

@@ -1,19 +1,19 @@
-"""How skewed a client's classes are: what FedACS estimates from gradients (Section V), and the truth it is held against."""
+"""How skewed a client's classes are: what FedACS estimates from gradients (Section V), and the truth beside it."""
 
 import numpy as np
+import torch
 
-from fedlib import engine  # noqa: F401  the engine pins threads before anything is computed
 from fedlib.engine.insight import last_layer_gradients
 from fedlib.federation import Federation
 
 
-def insights(federation: Federation, weights, clients: np.ndarray, lr: float) -> np.ndarray:
-    """Delta w_i of Eq. (6) for the last layer, lr times one full-batch gradient at the server's model; (clients, K-hat)."""
+def insights(federation: Federation, weights: torch.Tensor, clients: np.ndarray, lr: float) -> np.ndarray:
+    """Delta w_i of Eq. (6) for the last layer: lr times one full-batch gradient at the server's model; (clients, K)."""
     return lr * last_layer_gradients(federation, weights, clients).numpy().astype(np.float64)
 
 
 def estimates(insights: np.ndarray, sizes: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
-    """Q_i = sqrt(M_i) * |Delta w_i - mean|, Eq. (13); the mean is that of these clients by size, Eq. (14), unless given."""
+    """Q_i = sqrt(M_i) * |Delta w_i - mean|, Eq. (13); the mean is these clients' by size, Eq. (14), unless given."""
     mean = mean_insight(insights, sizes) if mean is None else mean
     return np.sqrt(sizes * ((insights - mean) ** 2).sum(axis=1))
 
@@ -27,8 +27,8 @@ def true_alphas(federation: Federation) -> np.ndarray:
     """alpha of each client, read off its class counts: the total variation distance of its class shares to even ones,
     divided by the largest possible, 1 - 1/C.
 
-    For an alpha-dominance client (Definition 1) this is alpha, up to the rounding of counts; for any other client it says
-    which alpha is as far from even. Relabelling classes does not change it.
+    For an alpha-dominance client (Definition 1) this is alpha, up to the rounding of counts; for any other client it
+    says which alpha is as far from even. Renaming classes does not change it.
     """
     counts = federation.class_counts.numpy().astype(np.float64)
     classes = counts.shape[1]
