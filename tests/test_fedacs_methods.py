@@ -144,7 +144,7 @@ def test_the_pool_equals_algorithm_2_on_the_same_draws(clients, data, seed):
 
 
 def test_every_pick_of_the_pool_draws_afresh():
-    """With one draw for all picks the second pick would always be the runner-up of the first; afresh it is half the time."""
+    """One draw for all picks would make the second pick the runner-up of the first; afresh it is half the time."""
     a, b = np.zeros(3), np.zeros(3)
     rng = generator(0, "test")
     draws = rng.beta(1, 1, (4000, 2, 3))
