@@ -145,7 +145,8 @@ def with_seeds(frame: pd.DataFrame, check: str, seeds: int, **options) -> Findin
     have = frame["seed"].nunique()
     if have >= seeds:
         return finding
-    return replace(finding, verdict="not tested", note=f"Not judged: {have} of at least {seeds} seeds. {finding.note}".strip())
+    note = f"Not judged: {have} of at least {seeds} seeds. {finding.note}"
+    return replace(finding, verdict="not tested", note=note.strip())
 
 
 def statement(frame: pd.DataFrame) -> Finding:

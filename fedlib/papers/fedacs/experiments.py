@@ -1,7 +1,7 @@
 """Which federations and which runs the figures and tables of FedACS are made of.
 
-A federation is an environment (Definitions 3 to 5, Section VII-A) of clients with the same number of samples. Where clients hold
-more than the data set has, they share images.
+A federation is an environment (Definitions 3 to 5, Section VII-A) of clients with the same number of samples. Where clients
+hold more than the data set has, they share images.
 """
 
 from dataclasses import dataclass, field
@@ -98,7 +98,8 @@ def client_counts(setting: Setting, counts: list[int], seeds: range) -> list[Run
     return [
         Run(
             "randomclients", federation(setting, "iid", clients=clients), setting.rounds, seed,
-            setting.local() | {"participation": setting.kappa / clients, "tally": True}, setting.every, {"clients": clients},
+            setting.local() | {"participation": setting.kappa / clients, "tally": True},
+            setting.every, {"clients": clients},
         )
         for seed in seeds
         for clients in counts

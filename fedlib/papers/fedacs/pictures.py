@@ -1,4 +1,4 @@
-"""Drawings of the FedACS notebooks: environments (Fig. 1), the system (Fig. 3), rewards (Fig. 4), curves, who was chosen."""
+"""Drawings of the FedACS notebooks: environments (Fig. 1), the system (Fig. 3), rewards (Fig. 4), curves, participants."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,7 +13,8 @@ from fedlib.streams import generator
 
 COLOURS = seaborn.color_palette("colorblind")
 LOOKS = {
-    "iid": (7, "-"), "baseline": (0, "-"), "FedACS": (3, "-"), "Rexp3": (2, "--"), "CMFL": (1, "-."), "Oort": (4, (0, (5, 1, 1, 1))),
+    "iid": (7, "-"), "baseline": (0, "-"), "FedACS": (3, "-"),
+    "Rexp3": (2, "--"), "CMFL": (1, "-."), "Oort": (4, (0, (5, 1, 1, 1))),
     "uniform": (2, "--"), "inverse Pareto": (3, "-."), "Dirichlet": (4, (0, (5, 1, 1, 1))), "few-class": (5, ":"),
     "early stop": (1, (0, (4, 2))), "Oort, no ban": (4, ":"),
 }  # fmt: skip
@@ -28,7 +29,9 @@ FLOWS = (
 )
 
 
-def environments(clients: int, bins: int, betas: tuple[float, float], seed: int) -> tuple[Figure, pd.DataFrame, pd.DataFrame]:
+def environments(
+    clients: int, bins: int, betas: tuple[float, float], seed: int
+) -> tuple[Figure, pd.DataFrame, pd.DataFrame]:
     """Fig. 1: two histograms of alpha with their densities, class shares of 20 clients at each of two betas.
 
     Returns the counts of the histograms and a short text of all panels.
@@ -51,9 +54,11 @@ def environments(clients: int, bins: int, betas: tuple[float, float], seed: int)
     for axes, (beta, own) in zip(grid[1], classes.items(), strict=True):
         skew.stacked_bars(own, ax=axes)
         axes.set_title(f"20 Dirichlet clients, beta = {beta:g}")
+        axes.set_xticks(range(0, len(own), 5))
     histogram = pd.DataFrame({"alpha from": edges[:-1], "alpha to": edges[1:]} | counts)
     about = {f"{name}, mean alpha": own.mean() for name, own in alphas.items()}
-    about |= {f"beta = {beta:g}, effective classes": skew.effective_classes(own).mean() for beta, own in classes.items()}
+    for beta, own in classes.items():
+        about[f"beta = {beta:g}, effective classes"] = skew.effective_classes(own).mean()
     return fig, histogram, pd.DataFrame({"mean over clients": about}).round(2)
 
 
@@ -73,7 +78,8 @@ def system() -> tuple[Figure, pd.DataFrame]:
     _box(axes, 0.4, 3.3, 4.0, 1.2, "local training\nE epochs, minibatches", COLOURS[2])
     _box(axes, 0.4, 0.6, 4.0, 1.4, "insight derivation\none full-batch gradient,\nlast layer only", COLOURS[3])
     _box(axes, 7.2, 3.3, 4.4, 1.2, "averaging\nnew global model", COLOURS[2])
-    _box(axes, 7.2, 1.8, 4.4, 1.0, "skewness estimation\n$Q_i = \\sqrt{M_i}\\,\\|\\Delta w_i - \\overline{\\Delta w}\\|$", COLOURS[3])
+    formula = "$Q_i = \\sqrt{M_i}\\,\\|\\Delta w_i - \\overline{\\Delta w}\\|$"
+    _box(axes, 7.2, 1.8, 4.4, 1.0, f"skewness estimation\n{formula}", COLOURS[3])
     _box(axes, 7.2, 0.35, 4.4, 1.0, "client selection\ndueling bandit, rewards $-Q_i$", COLOURS[3])
     for start, end, text, height in (
         ((4.5, 3.7), (7.1, 3.7), "model", 3.4),
@@ -105,16 +111,18 @@ def rewards(groups: pd.DataFrame, clients: pd.DataFrame, rho: pd.DataFrame, roun
     left.set(xlabel="communication round", ylabel="reward", title="median and range")
     left.legend(title="alpha", ncols=2, fontsize=9)
     chosen = clients[(clients["seed"] == first) & (clients["round"] == round)]
-    seaborn.stripplot(chosen, x="alpha", y="reward", hue="alpha", palette="viridis", legend=False, ax=middle, jitter=0.2)
+    seaborn.stripplot(chosen, x="alpha", y="reward", hue="alpha", palette="viridis", legend=False, ax=middle)
     middle.set(title=f"each client in round {round}")
     for _, own in rho.groupby("seed"):
         right.plot(own["round"], own["rho"], color=COLOURS[0], marker="o", markersize=4)
-    right.set(xlabel="communication round", ylabel="Spearman's rho of Q and alpha", ylim=(min(0, rho["rho"].min()), 1.02))
-    right.set_title("all observed clients")
+    right.set(xlabel="communication round", ylabel="Spearman's rho of Q and alpha", title="all observed clients")
+    right.set_ylim(min(0, rho["rho"].min()), 1.02)
     return fig
 
 
-def curves(frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str = "test accuracy", ax: Axes | None = None) -> Figure:
+def curves(
+    frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str = "test accuracy", ax: Axes | None = None
+) -> Figure:
     """One line a level of `hue` over rounds, a band of one standard deviation over seeds."""
     if ax is None:
         ax = plt.subplots(figsize=(7.6, 4.4))[1]
@@ -141,9 +149,11 @@ def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
     curves(frame, "curve", ax=left)
     own = ends[ends["tolerance"].notna()].groupby("tolerance")["accuracy"]
-    right.errorbar(own.mean().index, own.mean(), own.std().fillna(0), marker="o", capsize=3, color=COLOURS[3], label="FedACS")
-    right.axhline(ends.loc[ends["tolerance"].isna(), "accuracy"].mean(), color=COLOURS[0], linestyle="--", label="baseline")
-    right.set(xlabel="tolerance lambda", ylabel="terminal accuracy", xticks=list(own.mean().index))
+    mean, spread = own.mean(), own.std().fillna(0)
+    baseline = ends.loc[ends["tolerance"].isna(), "accuracy"].mean()
+    right.errorbar(mean.index, mean, spread, marker="o", capsize=3, color=COLOURS[3], label="FedACS")
+    right.axhline(baseline, color=COLOURS[0], linestyle="--", label="baseline")
+    right.set(xlabel="tolerance lambda", ylabel="terminal accuracy", xticks=list(mean.index))
     right.legend()
     return fig
 

@@ -1,7 +1,8 @@
 """The selectors without the training: a thousand rounds of choosing and learning at one fixed model.
 
-All clients' insights are computed once, at the model that every run starts from. What a selector then sees in a round is exactly what
-it would see in a federation whose model does not move: the rewards still depend on who else takes part, but they do not drift.
+All clients' insights are computed once, at the model that every run starts from. What a selector then sees in a round is
+exactly what it would see in a federation whose model does not move: the rewards still depend on who else takes part, but
+they do not drift.
 """
 
 from dataclasses import asdict

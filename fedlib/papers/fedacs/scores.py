@@ -1,4 +1,4 @@
-"""Section VII-A's measures: terminal accuracy, relative improvement, rounds to a target, speed-up; and who was chosen."""
+"""Section VII-A's measures: terminal accuracy, relative improvement, rounds to a target, speed-up; who was chosen."""
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,10 @@ def losses_by_skew(ends: pd.DataFrame) -> pd.DataFrame:
 
 
 def improvements(ends: pd.DataFrame) -> pd.DataFrame:
-    """Relative improvement: the gain over the baseline of the same seed, as a share of what the environment costs the baseline.
+    """Relative improvement: the gain over the baseline of the seed, as a share of what the environment costs the baseline.
 
-    The cost is the mean over seeds, because one seed's may be close to zero. Where it is not positive there is nothing to
-    recover, and the share is left blank.
+    The cost is the mean over seeds, because one seed's may be close to zero. Where it is not positive there is nothing
+    to recover, and the share is left blank.
     """
     baseline = ends[ends["method"] == BASELINE].pivot(index="seed", columns="environment", values="accuracy")
     lost = baseline["iid"].mean() - baseline.mean()
@@ -63,7 +63,7 @@ def speedups(reached: pd.DataFrame) -> pd.DataFrame:
 def observed_rewards(frame: pd.DataFrame, alphas: tuple[float, ...], group: int) -> pd.DataFrame:
     """Fig. 4, long: seed, round, alpha, client and reward of each observed client."""
     columns = [f"reward_{client}" for client in range(group * len(alphas))]
-    long = frame.melt(["seed", "round"], columns, "client", "reward")
+    long = frame[["seed", "round", *columns]].melt(["seed", "round"], var_name="client", value_name="reward")
     client = long["client"].str.removeprefix("reward_").astype(int)
     return long.assign(client=client, alpha=np.repeat(alphas, group)[client])
 
@@ -84,7 +84,7 @@ def rank_correlations(rewards: pd.DataFrame) -> pd.DataFrame:
 
 
 def tallies(frame: pd.DataFrame, keys: list[str], alphas: dict[int, np.ndarray]) -> pd.DataFrame:
-    """Fig. 9: how often each client took part up to each measured round; clients in order of alpha, `place` 1 the lowest."""
+    """Fig. 9: how often each client took part up to each measured round; `place` 1 is the client with the lowest alpha."""
     columns = [f"times_{client}" for client in range(len(next(iter(alphas.values()))))]
     parts = []
     for seed, own in frame.groupby("seed"):
@@ -105,8 +105,9 @@ def mean_alphas(tally: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def pool_shares(tally: pd.DataFrame, keys: list[str], clients: int) -> pd.DataFrame:
-    """Share of all participations that fell to the pool a tolerance wants: the lambda * N clients with the lowest alpha."""
+    """Share of participations that fell to the pool a tolerance wants: the lambda * N clients with the lowest alpha."""
     last = tally[tally["round"] == tally["round"].max()]
     inside = last["place"] <= np.rint(last["tolerance"] * clients)
-    sums = last.assign(inside=last["times"].where(inside, 0.0)).groupby([*keys, "seed"], sort=False)[["inside", "times"]].sum()
+    counted = last.assign(inside=last["times"].where(inside, 0.0))
+    sums = counted.groupby([*keys, "seed"], sort=False)[["inside", "times"]].sum()
     return (sums["inside"] / sums["times"]).rename("share").reset_index()
