@@ -81,6 +81,19 @@ def test_terminal_accuracy_is_the_mean_of_the_last_rounds():
     assert scores.terminal(frame, ["method"], 10)["accuracy"].tolist() == [pytest.approx(0.5)]
 
 
+def test_a_summary_shows_no_spread_for_one_seed_and_a_dash_for_what_was_not_measured():
+    frame = pd.DataFrame({"method": ["a", "a", "b"], "seed": [0, 1, 0], "score": "rounds", "rounds": [4.0, 6.0, np.nan]})
+    both = scores.summary(frame, "rounds", "method", "score", scale=1, digits=0)["rounds"]
+    assert both.to_dict() == {"a": "5 ± 1", "b": "-"}
+    assert scores.summary(frame[frame["seed"] == 0], "rounds", "method", "score", 1, 0).loc["a", "rounds"] == "4"
+
+
+def test_what_holds_by_definition_is_not_put_to_the_test():
+    frame = pd.DataFrame({"method": ["baseline", "FedACS"], "speedup": [1.0, 2.0]})
+    assert scores.by_definition(frame, "speedup")["speedup"].tolist()[1] == 2
+    assert np.isnan(scores.by_definition(frame, "speedup")["speedup"][0])
+
+
 def test_an_environment_that_costs_nothing_has_no_relative_improvement():
     ends = pd.DataFrame(
         [("iid", "baseline", 0.5), ("uniform", "baseline", 0.6), ("uniform", "FedACS", 0.7)],

@@ -3,7 +3,27 @@
 import numpy as np
 import pandas as pd
 
+from fedlib.report import show
+
 BASELINE = "baseline"
+
+
+def summary(frame: pd.DataFrame, value: str, rows: str, columns: str, scale: float = 100, digits: int = 1) -> pd.DataFrame:
+    """`show.mean_sd`, but one seed has no spread to show, and what was not measured is a dash."""
+    shown = show.mean_sd(frame, value, rows, columns, scale, digits)
+    alone = frame["seed"].nunique() == 1
+    return shown.map(lambda cell: _cell(cell, alone))
+
+
+def _cell(cell: str, alone: bool) -> str:
+    if not isinstance(cell, str) or cell.startswith("nan"):
+        return "-"
+    return cell.split(" ± ")[0] if alone else cell
+
+
+def by_definition(frame: pd.DataFrame, value: str) -> pd.DataFrame:
+    """The frame with `value` blank for the baseline, whose improvement and speed-up no run can change."""
+    return frame.assign(**{value: frame[value].where(frame["method"] != BASELINE)})
 
 
 def terminal(frame: pd.DataFrame, keys: list[str], last: int, columns: tuple[str, ...] = ("accuracy",)) -> pd.DataFrame:
