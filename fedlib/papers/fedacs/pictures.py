@@ -126,12 +126,9 @@ def curves(
     """One line a level of `hue` over rounds, a band of one standard deviation over seeds."""
     if ax is None:
         ax = plt.subplots(figsize=(7.6, 4.4))[1]
-    levels = list(frame[hue].unique())
-    ordered = seaborn.color_palette("viridis", len(levels))
-    for colour, level in zip(ordered, levels, strict=True):
+    for level, look in _looks(frame[hue]).items():
         by_round = frame[frame[hue] == level].groupby("round")[value]
         mean, spread = by_round.mean(), by_round.std().fillna(0)
-        look = _look(level) if level in LOOKS else {"color": colour}
         (line,) = ax.plot(mean.index, mean, label=str(level), **look)
         ax.fill_between(mean.index, mean - spread, mean + spread, color=line.get_color(), alpha=0.15, linewidth=0)
     ax.set(xlabel="communication round", ylabel=ylabel)
@@ -139,9 +136,12 @@ def curves(
     return ax.figure
 
 
-def _look(name: str) -> dict:
-    colour, dash = LOOKS[name]
-    return {"color": COLOURS[colour], "linestyle": dash}
+def _looks(column: pd.Series) -> dict[str, dict]:
+    """Colour and dash of each level: methods and environments have theirs, all others are shades in order of appearance."""
+    levels = list(column.unique())
+    shades = seaborn.color_palette("viridis", len(levels))
+    known = {name: {"color": COLOURS[colour], "linestyle": dash} for name, (colour, dash) in LOOKS.items()}
+    return {level: known.get(level, {"color": shade}) for level, shade in zip(levels, shades, strict=True)}
 
 
 def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
@@ -187,10 +187,9 @@ def rehearsal(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figure:
     curves(alphas, "curve", "alpha", "mean alpha of the participants", ax=left)
     left.set_ylim(0, None)
     last = tally[tally["round"] == tally["round"].max()]
-    palette = seaborn.color_palette("viridis", last["curve"].nunique())
-    for colour, (name, own) in zip(palette, last.groupby("curve", sort=False), strict=True):
-        times = own.groupby("place")["times"].mean().rolling(5, center=True, min_periods=1).mean()
-        right.plot(times.index, times, color=colour, label=name)
+    for name, look in _looks(last["curve"]).items():
+        times = last[last["curve"] == name].groupby("place")["times"].mean()
+        right.plot(times.index, times.rolling(5, center=True, min_periods=1).mean(), label=name, **look)
     right.set(xlabel="client, sorted by alpha", ylabel="times it took part (mean of 5 neighbours)")
     right.legend(fontsize=9)
     return fig
