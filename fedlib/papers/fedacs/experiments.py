@@ -4,10 +4,13 @@ A federation is an environment (Definitions 3 to 5, Section VII-A) of clients wi
 hold more than the data set has, they share images.
 """
 
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
+from fedlib import study
 from fedlib.streams import generator
 from fedlib.study import Run
 
@@ -59,6 +62,13 @@ def run(setting: Setting, environment: str, method: str, seed: int, label: dict 
     return Run(
         METHODS[method], federation(setting, environment), setting.rounds, seed, given, setting.every, label
     )  # fmt: skip
+
+
+def execute(runs: list[Run]) -> pd.DataFrame:
+    """`study.execute` for records with a column a client; pandas would complain about so many of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
+        return study.execute(runs).copy()
 
 
 def environments(setting: Setting, names: list[str], seeds: range) -> list[Run]:
