@@ -6,7 +6,7 @@ when its mean is larger than its standard error over seeds; one seed has no erro
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -156,6 +156,41 @@ def stays_below(frame: pd.DataFrame, value: str, limit: float, over: str) -> Fin
     return Finding(verdict(holds, len(evidence)), f"{holds} of {len(evidence)} levels", evidence, note=note)
 
 
+def at_least(frame: pd.DataFrame, value: str, over: str, least: float) -> Finding:
+    """The mean of a value is `least` or more at every level of `over`; a blank level was not measured."""
+    means = frame.groupby(over, sort=False)[value].mean()
+    evidence = means.reset_index().assign(least=least, holds=(means >= least).to_numpy())
+    found = means.dropna()
+    if found.empty:
+        return Finding(verdict(0, 0), f"0 of {len(means)} levels", evidence, note="Nothing measured at this scale.")
+    note = f"Lowest {found.min():.3g} at {over} {found.idxmin()}."
+    if len(found) < len(means):
+        note += f" Not measured: {len(means) - len(found)}."
+    holds = int((found >= least).sum())
+    return Finding(verdict(holds, len(found)), f"{holds} of {len(found)} levels", evidence, note=note)
+
+
+def close(frame: pd.DataFrame, value: str, key: str, first: str, second: str, over: str, within: float) -> Finding:
+    """`first` and `second` differ by at most `within` in the mean over seeds, at every level of `over`."""
+    gaps = {level: paired(frame, value, key, first, second, {over: level}) for level in frame[over].unique()}
+    rows = [{over: level, "difference": gap.mean(), "sd": gap.std()} for level, gap in gaps.items() if len(gap)]
+    evidence = pd.DataFrame(rows, columns=[over, "difference", "sd"])
+    sizes = evidence["difference"].abs()
+    evidence = evidence.assign(within=within, holds=sizes <= within)
+    holds, note = int(evidence["holds"].sum()), f"Largest difference {sizes.max():.4f}." if len(rows) else ""
+    return Finding(verdict(holds, len(rows)), f"{holds} of {len(rows)} levels", evidence, note=note)
+
+
+def with_seeds(frame: pd.DataFrame, check: str, seeds: int, **options) -> Finding:
+    """Another check, judged only when there are enough seeds: the difference of two single runs is no evidence."""
+    finding = CHECKS[check](frame, **options)
+    have = frame["seed"].nunique()
+    if have >= seeds:
+        return finding
+    note = f"Not judged: {have} of at least {seeds} seeds. {finding.note}"
+    return replace(finding, verdict="not tested", note=note.strip())
+
+
 def statement(frame: pd.DataFrame) -> Finding:
     """An audit worked out in a notebook: columns quantity, printed, found and holds, one row a quantity."""
     if frame.empty:
@@ -175,5 +210,6 @@ def _short(value) -> str:
 
 
 CHECKS: dict[str, Callable[..., Finding]] = {
-    check.__name__: check for check in (above, near, gap_grows, worst, rises, stays_below, statement)
+    check.__name__: check
+    for check in (above, near, gap_grows, worst, rises, stays_below, at_least, close, with_seeds, statement)
 }

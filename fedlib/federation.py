@@ -6,6 +6,7 @@ no loader stands between the arrays and the matrix products.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ class Federation:
     seed: int
     l2: float = 0.0  # the objective adds l2/2 * |w|^2
     fingerprint: str = ""  # of the partition: two people can see that they split alike
+    poisoners: tuple[int, ...] = ()  # clients whose labels are all wrong
 
     @property
     def clients(self) -> int:
@@ -142,15 +144,20 @@ def federate(
     l2: float = 0.0,
     samples: int | None = None,
     test_samples: int | None = None,
+    client_samples: int | None = None,
+    poisoners: int = 0,
     **options,
 ) -> Federation:
     """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
 
     `samples` keeps a random part of the training set, `test_samples` one of the test set, the same for all methods of a
-    seed; `options` go to the partitioner.
+    seed; `options` go to the partitioner, and so does `client_samples`, what each client of the FedACS environments holds.
+    So many `poisoners`, drawn at random, have only wrong labels.
     """
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
+    if client_samples is not None:
+        options["samples"] = _accepted(client_samples, partitioner)
     dataset = data.load(data_set)
     keep = _subset(len(dataset.y_train), samples, seed, "samples")
     deal = partition.PARTITIONERS[partitioner]
@@ -160,7 +167,38 @@ def federate(
     if test_samples is not None:
         shown = _subset(len(dataset.y_test), test_samples, seed, "test_samples")
         dataset = replace(dataset, x_test=dataset.x_test[shown], y_test=dataset.y_test[shown])
-    return assemble(dataset, parts, built, seed, l2)
+    dealt = assemble(dataset, parts, built, seed, l2)
+    return poison(dealt, draw_poisoners(dealt, poisoners)) if poisoners else dealt
+
+
+def _accepted(client_samples: int, partitioner: str) -> int:
+    takers = [name for name, deal in partition.PARTITIONERS.items() if "samples" in signature(deal).parameters]
+    if partitioner not in takers:
+        raise ValueError(f"{partitioner} deals all samples; client_samples is for {', '.join(takers)}")
+    return client_samples
+
+
+def draw_poisoners(federation: Federation, poisoners: int) -> np.ndarray:
+    if not 0 < poisoners <= federation.clients:
+        raise ValueError(f"poisoners={poisoners} must lie between 0 and the {federation.clients} clients")
+    return np.sort(generator(federation.seed, "poisoners").choice(federation.clients, poisoners, replace=False))
+
+
+def poison(federation: Federation, poisoners: np.ndarray) -> Federation:
+    """The federation with these clients' labels all wrong: every class is called by the next one's name.
+
+    They get copies of their samples, so that clients that share some keep the right labels.
+    """
+    x, y, rows = [federation.x], [federation.y], list(federation.rows)
+    first = len(federation.y)
+    for client in poisoners:
+        own = federation.rows[client]
+        x.append(federation.x[own])
+        y.append((federation.y[own] + 1) % federation.classes)
+        rows[client] = torch.arange(first, first + len(own))
+        first += len(own)
+    wrong = tuple(int(client) for client in poisoners)
+    return replace(federation, x=torch.cat(x), y=torch.cat(y), rows=tuple(rows), poisoners=wrong)
 
 
 def _subset(size: int, wanted: int | None, seed: int, name: str) -> np.ndarray:

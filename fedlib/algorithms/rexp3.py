@@ -1,0 +1,61 @@
+"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) as FedACS's rival: the same rewards, a bandit for drifting ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedlib.algorithms.algorithm import State
+from fedlib.algorithms.randomclients import RandomClients
+from fedlib.federation import Federation
+from fedlib.selection import rexp3
+from fedlib.streams import generator
+
+
+@dataclass(frozen=True)
+class Rexp3(RandomClients):
+    """Exp3 with several plays a round that starts afresh every `restart` rounds."""
+
+    restart: int = 200  # Delta_T, rounds until all is forgotten
+    gamma: float | None = None  # share of blind exploration; None: the best for `restart` rounds, 1 chooses at random
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.restart < 1:
+            raise ValueError(f"restart={self.restart} must be at least 1 round")
+        if self.gamma is not None and not 0 < self.gamma <= 1:
+            raise ValueError(f"gamma={self.gamma} must lie in (0, 1], or None for the best one")
+
+    def init(self, federation: Federation) -> State:
+        zeros = torch.zeros(federation.clients, dtype=torch.float64)
+        span = torch.tensor([torch.inf, -torch.inf], dtype=torch.float64)
+        return super().init(federation) | {"log_weights": zeros, "span": span}
+
+    def rate(self, federation: Federation) -> float:
+        """gamma."""
+        best = rexp3.exploration(federation.clients, self.kappa(federation), self.restart)
+        return best if self.gamma is None else self.gamma
+
+    def known(self, federation: Federation, state: State, round: int) -> State:
+        """What is remembered at the start of a round: nothing after a restart."""
+        return self.init(federation) if (round - 1) % self.restart == 0 else state
+
+    def chances(self, federation: Federation, state: State, round: int) -> tuple[np.ndarray, np.ndarray]:
+        """Each client's chance to take part, and who is capped."""
+        log_weights = self.known(federation, state, round)["log_weights"].numpy()
+        return rexp3.probabilities(log_weights, self.kappa(federation), self.rate(federation))
+
+    def choose(self, federation: Federation, state: State, round: int) -> np.ndarray:
+        chances, _ = self.chances(federation, state, round)
+        return rexp3.dependent_rounding(chances, generator(federation.seed, "rexp3", round))
+
+    def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
+        """Exp3 wants gains in 0..1: rewards are scaled by the span of all since the last restart."""
+        chances, capped = self.chances(federation, state, round)
+        known = self.known(federation, state, round)
+        rewards = self.rewards(federation, state, clients)
+        low, high = min(known["span"][0].item(), rewards.min()), max(known["span"][1].item(), rewards.max())
+        gains = (rewards - low) / max(high - low, 1e-30)
+        step = self.kappa(federation) * self.rate(federation) / federation.clients
+        moved = rexp3.reinforce(known["log_weights"].numpy(), clients, gains, chances, capped, step)
+        return {"log_weights": torch.as_tensor(moved), "span": torch.tensor([low, high], dtype=torch.float64)}

@@ -1,0 +1,1 @@
+"""Experiments, pictures and audits of the FedACS notebooks."""

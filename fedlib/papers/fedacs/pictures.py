@@ -1,0 +1,205 @@
+"""Drawings of the FedACS notebooks: environments (Fig. 1), the system (Fig. 3), rewards (Fig. 4), curves, participants."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from fedlib import partition, skew
+from fedlib.streams import generator
+
+COLOURS = seaborn.color_palette("colorblind")
+LOOKS = {
+    "iid": (7, "-"), "baseline": (0, "-"), "FedACS": (3, "-"),
+    "Rexp3": (2, "--"), "CMFL": (1, "-."), "Oort": (4, (0, (5, 1, 1, 1))),
+    "uniform": (2, "--"), "inverse Pareto": (3, "-."), "Dirichlet": (4, (0, (5, 1, 1, 1))), "few-class": (5, ":"),
+    "early stop": (1, (0, (4, 2))), "Oort, no ban": (4, ":"),
+}  # fmt: skip
+FLOWS = (
+    ("server", "client", "model", "federated learning"),
+    ("client", "client", "E epochs of training: new model", "federated learning"),
+    ("client", "client", "one full-batch gradient of the last layer: insight", "FedACS: insight derivation"),
+    ("client", "server", "new model and insight", "both"),
+    ("server", "server", "mean of the models", "federated learning"),
+    ("server", "server", "distance of each insight to their mean: Q", "FedACS: skewness estimation"),
+    ("server", "server", "duels by -Q; next participants", "FedACS: client selection"),
+)
+
+
+def environments(
+    clients: int, bins: int, betas: tuple[float, float], seed: int
+) -> tuple[Figure, pd.DataFrame, pd.DataFrame]:
+    """Fig. 1: two histograms of alpha with their densities, class shares of 20 clients at each of two betas.
+
+    Returns the counts of the histograms and a short text of all panels.
+    """
+    alphas = {
+        "uniform": partition.uniform_alphas(clients, rng=generator(seed, "uniform")),
+        "inverse Pareto": partition.inverse_pareto_alphas(clients, 2.0, rng=generator(seed, "pareto")),
+    }
+    edges = np.linspace(0, 1, bins + 1)
+    counts = {name: np.histogram(own, edges)[0] for name, own in alphas.items()}
+    fig, grid = plt.subplots(2, 2, figsize=(11, 7), layout="constrained")
+    grid[0, 1].sharey(grid[0, 0])
+    densities = {"uniform": np.ones_like, "inverse Pareto": partition.inverse_pareto_density}
+    for axes, (name, own) in zip(grid[0], counts.items(), strict=True):
+        axes.bar(edges[:-1], own, 1 / bins, align="edge", color=COLOURS[0], edgecolor="white")
+        axes.plot(edges, densities[name](edges) * clients / bins, color=COLOURS[3], label="expected")
+        axes.set(title=f"{name}, {clients} clients", xlabel="alpha", ylabel="clients")
+        axes.legend(loc="upper left")
+    classes = {beta: _dirichlet_counts(beta, seed) for beta in betas}
+    for axes, (beta, own) in zip(grid[1], classes.items(), strict=True):
+        skew.stacked_bars(own, ax=axes)
+        axes.set_title(f"20 Dirichlet clients, beta = {beta:g}")
+        axes.set_xticks(range(0, len(own), 5))
+    histogram = pd.DataFrame({"alpha from": edges[:-1], "alpha to": edges[1:]} | counts)
+    about = {f"{name}, mean alpha": own.mean() for name, own in alphas.items()}
+    for beta, own in classes.items():
+        about[f"beta = {beta:g}, effective classes"] = skew.effective_classes(own).mean()
+    return fig, histogram, pd.DataFrame({"mean over clients": about}).round(2)
+
+
+def _dirichlet_counts(beta: float, seed: int, clients: int = 20, samples: int = 1000) -> np.ndarray:
+    rng = generator(seed, "dirichlet")
+    return np.rint(samples * rng.dirichlet(np.full(10, beta), size=clients)).astype(int)
+
+
+def system() -> tuple[Figure, pd.DataFrame]:
+    """Fig. 3: what client and server do in a round, and which of it federated learning does anyway."""
+    fig, axes = plt.subplots(figsize=(10, 4.6))
+    axes.set(xlim=(0, 12), ylim=(0, 6))
+    axes.axis("off")
+    for left, width, name in ((0.1, 4.6, "client (each participant)"), (6.9, 5.0, "server")):
+        axes.add_patch(FancyBboxPatch((left, 0.1), width, 5.3, boxstyle="round,pad=0.05", fc="0.97", ec="0.6"))
+        axes.text(left + width / 2, 5.1, name, ha="center", fontsize=11)
+    _box(axes, 0.4, 3.3, 4.0, 1.2, "local training\nE epochs, minibatches", COLOURS[2])
+    _box(axes, 0.4, 0.6, 4.0, 1.4, "insight derivation\none full-batch gradient,\nlast layer only", COLOURS[3])
+    _box(axes, 7.2, 3.3, 4.4, 1.2, "averaging\nnew global model", COLOURS[2])
+    formula = "$Q_i = \\sqrt{M_i}\\,\\|\\Delta w_i - \\overline{\\Delta w}\\|$"
+    _box(axes, 7.2, 1.8, 4.4, 1.0, f"skewness estimation\n{formula}", COLOURS[3])
+    _box(axes, 7.2, 0.35, 4.4, 1.0, "client selection\ndueling bandit, rewards $-Q_i$", COLOURS[3])
+    for start, end, text, height in (
+        ((4.5, 3.7), (7.1, 3.7), "model", 3.4),
+        ((7.1, 4.2), (4.5, 4.2), "model", 4.35),
+        ((4.5, 1.5), (7.1, 2.2), "insight", 2.15),
+    ):
+        axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "lw": 1.8, "color": "0.25"})
+        axes.text(5.8, height, text, ha="center", fontsize=10)
+    axes.annotate("", (9.4, 1.45), (9.4, 1.75), arrowprops={"arrowstyle": "->", "lw": 1.8, "color": "0.25"})
+    axes.annotate("", (4.8, 0.25), (7.1, 0.6), arrowprops={"arrowstyle": "->", "lw": 1.8, "color": "0.25"})
+    axes.text(5.75, 0.75, "who is next", ha="center", fontsize=10)
+    return fig, pd.DataFrame(FLOWS, columns=["from", "to", "what", "part of"])
+
+
+def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour) -> None:
+    look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
+    axes.add_patch(FancyBboxPatch((left, bottom), width, height, **look))
+    axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=10)
+
+
+def rewards(groups: pd.DataFrame, clients: pd.DataFrame, rho: pd.DataFrame, round: int) -> Figure:
+    """Fig. 4 of the first seed, and beside it the rank correlation of all seeds."""
+    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained", width_ratios=[1.3, 1, 1])
+    first = groups["seed"].min()
+    palette = seaborn.color_palette("viridis", groups["alpha"].nunique())
+    for colour, (alpha, own) in zip(palette, groups[groups["seed"] == first].groupby("alpha"), strict=True):
+        left.plot(own["round"], own["median"], color=colour, label=f"{alpha:g}")
+        left.fill_between(own["round"], own["low"], own["high"], color=colour, alpha=0.2, linewidth=0)
+    left.set(xlabel="communication round", ylabel="reward", title="median and range")
+    left.legend(title="alpha", ncols=2, fontsize=9)
+    chosen = clients[(clients["seed"] == first) & (clients["round"] == round)]
+    seaborn.stripplot(chosen, x="alpha", y="reward", hue="alpha", palette="viridis", legend=False, ax=middle)
+    middle.set(title=f"each client in round {round}")
+    for _, own in rho.groupby("seed"):
+        right.plot(own["round"], own["rho"], color=COLOURS[0], marker="o", markersize=4)
+    right.set(xlabel="communication round", ylabel="Spearman's rho of Q and alpha", title="all observed clients")
+    right.set_ylim(min(0, rho["rho"].min()), 1.02)
+    return fig
+
+
+def curves(
+    frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str = "test accuracy", ax: Axes | None = None
+) -> Figure:
+    """One line a level of `hue` over rounds, a band of one standard deviation over seeds."""
+    if ax is None:
+        ax = plt.subplots(figsize=(7.6, 4.4))[1]
+    for level, look in _looks(frame[hue]).items():
+        by_round = frame[frame[hue] == level].groupby("round")[value]
+        mean, spread = by_round.mean(), by_round.std().fillna(0)
+        (line,) = ax.plot(mean.index, mean, label=str(level), **look)
+        ax.fill_between(mean.index, mean - spread, mean + spread, color=line.get_color(), alpha=0.15, linewidth=0)
+    ax.set(xlabel="communication round", ylabel=ylabel)
+    ax.legend(fontsize=9)
+    return ax.figure
+
+
+def _looks(column: pd.Series) -> dict[str, dict]:
+    """Colour and dash of each level: methods and environments have theirs, all others are shades in order of appearance."""
+    levels = list(column.unique())
+    shades = seaborn.color_palette("viridis", len(levels))
+    known = {name: {"color": COLOURS[colour], "linestyle": dash} for name, (colour, dash) in LOOKS.items()}
+    return {level: known.get(level, {"color": shade}) for level, shade in zip(levels, shades, strict=True)}
+
+
+def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
+    """Fig. 7: curves and ends; the baseline is no lambda and stands as a line."""
+    fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
+    curves(frame, "curve", ax=left)
+    own = ends[ends["tolerance"].notna()].groupby("tolerance")["accuracy"]
+    mean, spread = own.mean(), own.std().fillna(0)
+    baseline = ends.loc[ends["tolerance"].isna(), "accuracy"].mean()
+    right.errorbar(mean.index, mean, spread, marker="o", capsize=3, color=COLOURS[3], label="FedACS")
+    right.axhline(baseline, color=COLOURS[0], linestyle="--", label="baseline")
+    right.set(xlabel="tolerance lambda", ylabel="terminal accuracy", xticks=list(mean.index))
+    right.legend()
+    return fig
+
+
+def participants(alphas: pd.DataFrame, frame: pd.DataFrame) -> Figure:
+    """Fig. 8: alpha and reward of those who took part."""
+    fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.2), layout="constrained")
+    curves(alphas, "method", "alpha", "mean alpha of the participants", ax=left)
+    left.set_ylim(0, None)
+    curves(frame, "method", "reward", "mean reward of the participants", ax=right)
+    return fig
+
+
+def participations(tally: pd.DataFrame, clients: int) -> Figure:
+    """Fig. 9: one panel a lambda; clients of the wanted pool dark, the others light; means over seeds."""
+    values = sorted(tally["tolerance"].unique())
+    fig, row = plt.subplots(1, len(values), figsize=(6.2 * len(values), 3.8), layout="constrained", squeeze=False)
+    for axes, value in zip(row[0], values, strict=True):
+        times = tally[tally["tolerance"] == value].groupby("place")["times"].mean()
+        end = round(value * clients)
+        axes.bar(times.index, times, 1.0, color=np.where((times.index <= end)[:, None], COLOURS[0], COLOURS[7]))
+        axes.axvline(end + 0.5, color=COLOURS[3], linestyle="--", label=f"first {end} clients")
+        axes.set(xlabel="client, sorted by alpha", ylabel="times it took part", title=f"lambda = {value:g}")
+        axes.legend()
+    return fig
+
+
+def rehearsal(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figure:
+    """Mean alpha by round and final participations, selector by selector."""
+    fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
+    curves(alphas, "curve", "alpha", "mean alpha of the participants", ax=left)
+    left.set_ylim(0, None)
+    last = tally[tally["round"] == tally["round"].max()]
+    for name, look in _looks(last["curve"]).items():
+        times = last[last["curve"] == name].groupby("place")["times"].mean()
+        right.plot(times.index, times.rolling(5, center=True, min_periods=1).mean(), label=name, **look)
+    right.set(xlabel="client, sorted by alpha", ylabel="times it took part (mean of 5 neighbours)")
+    right.legend(fontsize=9)
+    return fig
+
+
+def poisoners(frame: pd.DataFrame, even: float) -> Figure:
+    """Share of participations that fell to poisoners so far, over rounds."""
+    fig = curves(frame[frame["round"] > 0], "selector", "poisoners", "poisoners' share of participations")
+    (axes,) = fig.axes
+    axes.axhline(even, color="0.25", linestyle=":", label="even draw")
+    axes.set_ylim(0, None)
+    axes.legend(fontsize=9)
+    return fig

@@ -1,0 +1,278 @@
+"""FedACS's experiments, scores and audits: numbers by hand, the printed tables against each other, shared runs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib import pyplot as plt
+
+from fedlib import checks, federation, ledger, partition
+from fedlib.algorithms import create
+from fedlib.papers.fedacs import audits, experiments, pictures, rehearsal, scores
+from fedlib.selection import skewness
+
+SETTING = experiments.Setting(samples=30, batch=10, rounds=40)
+PRINTED = ("uniform", "inverse Pareto", "Dirichlet")
+
+
+@pytest.fixture(scope="module")
+def skewed(make_dataset) -> federation.Federation:
+    """Thirty clients of 20 samples, alpha from 0 to 1, softmax regression."""
+    dataset = make_dataset(samples=400)
+    parts = partition.dominance(dataset.y_train.numpy(), 30, np.linspace(0, 1, 30), 20, rng=np.random.default_rng(0))
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    return federation.assemble(dataset, parts, network, seed=1)
+
+
+def printed_ends() -> pd.DataFrame:
+    """Table II as if it were measured with one seed."""
+    cells = audits.printed("fedacs/table2")
+    rows = [(name, method, 0, value / 100) for (method, name), value in cells.items()]
+    return pd.DataFrame(rows, columns=["environment", "method", "seed", "accuracy"])
+
+
+# --- what the paper prints --------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_holds_every_cell_of_tables_2_and_3():
+    tables = ("table2", "table2-improvement", "table3", "table3-speedup")
+    assert [len(audits.printed(f"fedacs/{id}")) for id in tables] == [16, 16, 14, 14]  # CMFL never gets to 68% in one
+    assert sum(audits.printed("fedacs/table2").values()) == pytest.approx(74.0 + 356.0 + 347.6 + 348.6)
+    assert sum(audits.printed("fedacs/table3").values()) == 2180 + 2170 + 1160
+
+
+def test_the_printed_improvements_follow_from_the_printed_accuracies():
+    found = scores.improvements(printed_ends()).set_index(["method", "environment"])["improvement"] * 100
+    for cell, value in audits.printed("fedacs/table2-improvement").items():
+        assert found[cell] == pytest.approx(value, abs=2)
+    assert audits.improvements()["holds"].all()
+
+
+def test_two_printed_speedups_do_not_follow_from_their_rounds():
+    wrong = audits.speedups().query("not holds").set_index("quantity")["found"]
+    assert wrong.to_dict() == {"uniform, Rexp3: 490/400": "1.23x", "Dirichlet, Rexp3: 465/265": "1.75x"}
+
+
+def test_the_headline_speedup_appears_in_no_table():
+    assert audits.headline()["holds"].tolist() == [False, True, True]
+
+
+def test_the_printed_density_has_the_wrong_area_and_the_corrected_one_has_area_one():
+    found = audits.density((2.0, 3.0))
+    assert found["found"].tolist() == ["1.3333", "1.2857"]  # 4/3 and 9/7
+    assert not found["holds"].any()
+    assert audits.corrected_area(2.0) == pytest.approx(1) == audits.corrected_area(3.5)
+
+
+def test_the_network_is_ten_times_smaller_than_printed_and_the_overhead_is_right():
+    assert audits.weights() == (62_006, 850)
+    assert audits.network()["holds"].tolist() == [False, False, True, True]
+    percent = audits.overhead(epochs=5, rounds=1000, stop=200).set_index(["quantity", "stop"])["percent"]
+    assert percent["traffic", "never"] == pytest.approx(0.69, abs=0.005)
+    assert percent["traffic", "early"] == pytest.approx(0.14, abs=0.005)
+    assert percent["computation"].tolist() == pytest.approx([20, 4])
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def test_terminal_accuracy_is_the_mean_of_the_last_rounds():
+    frame = pd.DataFrame({"method": "a", "seed": 0, "round": [0, 5, 10, 15, 20], "accuracy": [0.0, 0.1, 0.2, 0.4, 0.6]})
+    assert scores.terminal(frame, ["method"], 10)["accuracy"].tolist() == [pytest.approx(0.5)]
+
+
+def test_a_summary_shows_no_spread_for_one_seed_and_a_dash_for_what_was_not_measured():
+    frame = pd.DataFrame({"method": ["a", "a", "b"], "seed": [0, 1, 0], "score": "rounds", "rounds": [4.0, 6.0, np.nan]})
+    both = scores.summary(frame, "rounds", "method", "score", scale=1, digits=0)["rounds"]
+    assert both.to_dict() == {"a": "5 ± 1", "b": "-"}
+    assert scores.summary(frame[frame["seed"] == 0], "rounds", "method", "score", 1, 0).loc["a", "rounds"] == "4"
+
+
+def test_what_holds_by_definition_is_not_put_to_the_test():
+    frame = pd.DataFrame({"method": ["baseline", "FedACS"], "speedup": [1.0, 2.0]})
+    assert scores.by_definition(frame, "speedup")["speedup"].tolist()[1] == 2
+    assert np.isnan(scores.by_definition(frame, "speedup")["speedup"][0])
+
+
+def test_an_environment_that_costs_nothing_has_no_relative_improvement():
+    ends = pd.DataFrame(
+        [("iid", "baseline", 0.5), ("uniform", "baseline", 0.6), ("uniform", "FedACS", 0.7)],
+        columns=["environment", "method", "accuracy"],
+    ).assign(seed=0)
+    assert scores.improvements(ends).set_index(["environment", "method"])["improvement"].isna()["uniform", "FedACS"]
+
+
+def test_the_cost_of_an_environment_is_paired_with_iid_clients_of_the_seed():
+    ends = pd.DataFrame(
+        [("iid", 0, 0.5), ("uniform", 0, 0.4), ("iid", 1, 0.7), ("uniform", 1, 0.65)], columns=["environment", "seed", "accuracy"]
+    )
+    assert scores.losses_by_skew(ends).set_index("seed")["change"].round(9).to_dict() == {0: -0.1, 1: -0.05}
+
+
+def test_targets_are_the_printed_ones_or_a_share_of_the_baseline():
+    goal = scores.targets(printed_ends(), {"uniform": 0.7}, 0.5)
+    assert goal == {"uniform": 0.7, "inverse Pareto": pytest.approx(0.344), "Dirichlet": pytest.approx(0.3485)}
+
+
+def test_rounds_and_speedups_are_blank_where_the_target_is_not_reached():
+    rows = [("baseline", [0.1, 0.2, 0.3, 0.4]), ("FedACS", [0.1, 0.3, 0.25, 0.4]), ("CMFL", [0.1, 0.1, 0.1, 0.2])]
+    frame = pd.concat(
+        [pd.DataFrame({"method": name, "round": [0, 5, 10, 15], "accuracy": values}) for name, values in rows]
+    ).assign(environment="uniform", seed=0)
+    found = scores.speedups(scores.rounds_to(frame, {"uniform": 0.3})).set_index("method")
+    assert found["rounds"].tolist()[:2] == [10, 5]
+    assert found["speedup"].tolist()[:2] == [1, 2]
+    assert np.isnan(found.loc["CMFL", "speedup"])
+
+
+def test_rewards_that_fall_with_alpha_have_rank_correlation_one():
+    record = {f"reward_{client}": -0.1 * client for client in range(6)}
+    frame = pd.DataFrame([{"seed": 0, "round": 5, "reward": 7.0} | record])
+    rewards = scores.observed_rewards(frame, (0.0, 0.5, 1.0), 2)
+    assert rewards["alpha"].tolist() == [0, 0, 0.5, 0.5, 1, 1]
+    assert scores.reward_medians(rewards)["median"].tolist() == pytest.approx([-0.05, -0.25, -0.45])
+    assert scores.rank_correlations(rewards)["rho"].item() == pytest.approx(0.956, abs=1e-3)  # less than 1: alphas have ties
+
+
+def test_tallies_sort_clients_by_alpha_and_give_the_mean_alpha_of_each_interval():
+    frame = pd.DataFrame(
+        {"seed": 0, "tolerance": 1 / 3, "round": [0, 5, 10], "times_0": [0, 1, 3], "times_1": [0, 3, 3], "times_2": [0, 0, 2]}
+    )
+    tally = scores.tallies(frame, ["tolerance"], {0: np.array([0.9, 0.1, 0.5])})
+    assert tally[tally["round"] == 10].sort_values("place")["times"].tolist() == [3, 2, 3]
+    alphas = scores.mean_alphas(tally, ["tolerance"])
+    assert alphas["alpha"].tolist() == pytest.approx([(0.9 + 3 * 0.1) / 4, (2 * 0.9 + 2 * 0.5) / 4])
+    assert scores.pool_shares(tally, ["tolerance"], 3)["share"].tolist() == pytest.approx([3 / 8])
+
+
+# --- experiments ------------------------------------------------------------------------------------------------------
+
+
+def configs(runs) -> list[dict]:
+    return [run.config for run in runs]
+
+
+def test_figures_share_their_runs():
+    seeds = range(1)
+    main = configs(experiments.comparison(SETTING, {"uniform": list(experiments.METHODS)}, seeds))
+    iid, baseline, fedacs = main[:3]
+    assert configs(experiments.environments(SETTING, ["iid", "uniform"], seeds)) == [iid, baseline]
+    assert configs(experiments.client_counts(SETTING, [50, 200], seeds))[1] == iid
+    assert configs(experiments.tolerances(SETTING, [0.2, 0.4], seeds))[::2] == [baseline, fedacs]
+    assert configs(experiments.early_stop(SETTING, 30, seeds))[:2] == [baseline, fedacs]
+    assert len({str(config) for config in main}) == 6
+
+
+def test_equally_many_clients_take_part_however_many_there_are():
+    runs = experiments.client_counts(SETTING, [50, 100, 200], range(1))
+    assert [run.options["participation"] * run.federation["clients"] for run in runs] == [10, 10, 10]
+
+
+def test_the_observed_groups_come_first_and_the_others_follow_the_seed():
+    alphas = experiments.observed_alphas(200, 0)
+    assert alphas[:60] == [alpha for alpha in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0) for _ in range(10)]
+    assert len(alphas) == 200 and 0.4 < np.mean(alphas[60:]) < 0.6
+    assert alphas[60:] != experiments.observed_alphas(200, 1)[60:]
+    with pytest.raises(ValueError, match="the observation groups alone are 60"):
+        experiments.observed_alphas(50, 0)
+
+
+def test_only_oort_differs_between_ban_and_no_ban():
+    setting = experiments.Setting(own={"Oort": {"cap": 7}})
+    caps = {run.label["selector"]: run.options.get("cap", "none") for run in experiments.poisoned(setting, 20, range(1))}
+    assert caps == {"baseline": "none", "FedACS": "none", "Rexp3": "none", "Oort": 7, "Oort, no ban": None}
+
+
+# --- the rehearsal ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fedacs", "rexp3", "randomclients"])
+def test_a_rehearsal_chooses_like_a_federation_whose_model_stands_still(skewed, name):
+    method = create(name, participation=0.1, lr=1e-12, batch=20, epochs=1)
+    state = method.init(skewed)
+    for round in range(1, 31):
+        state = method.round(skewed, state, round)
+    torch.testing.assert_close(state["weights"], skewed.start, rtol=0, atol=1e-9)
+    chosen = rehearsal.rehearse(method, skewed, 30)
+    assert np.bincount(chosen.ravel(), minlength=30).tolist() == state["times"].tolist()
+
+
+def test_the_rehearsed_bandit_finds_the_clients_with_the_lowest_alpha(skewed):
+    alphas = skewness.true_alphas(skewed)
+    chosen = rehearsal.rehearse(create("fedacs", participation=0.1, tolerance=0.2, batch=20, epochs=1), skewed, 300)
+    tally = rehearsal.tally(chosen, alphas, 100).assign(seed=0, curve="own", tolerance=0.2)
+    assert tally.groupby("round")["times"].sum().tolist() == [0, 300, 600, 900]
+    assert scores.pool_shares(tally, ["curve"], 30)["share"].item() > 0.6
+    falling = scores.mean_alphas(tally, ["curve"])["alpha"]
+    assert falling.iloc[1:].max() < falling.iloc[0] < alphas.mean()
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_histograms_of_fig_1_count_every_client_once():
+    fig, histogram, text = pictures.environments(500, 20, (0.1, 2.0), 0)
+    plt.close(fig)
+    assert histogram[["uniform", "inverse Pareto"]].sum().tolist() == [500, 500]
+    assert histogram["inverse Pareto"].iloc[-5:].sum() > 2 * histogram["inverse Pareto"].iloc[:5].sum()
+    means = text["mean over clients"]
+    assert means["beta = 0.1, effective classes"] < 3 < 6 < means["beta = 2, effective classes"]
+
+
+def test_a_curve_is_the_mean_over_seeds():
+    frame = pd.DataFrame({"method": "FedACS", "seed": [0, 0, 1, 1], "round": [0, 5, 0, 5], "accuracy": [0.1, 0.2, 0.3, 0.6]})
+    fig = pictures.curves(frame, "method")
+    (line,) = fig.axes[0].lines
+    plt.close(fig)
+    assert line.get_label() == "FedACS"
+    assert line.get_ydata().tolist() == pytest.approx([0.2, 0.4])
+
+
+def test_the_wanted_pool_is_marked_in_the_bars():
+    tally = pd.DataFrame({"tolerance": 0.4, "seed": 0, "place": np.arange(1, 11), "times": np.arange(10)})
+    fig = pictures.participations(tally, 10)
+    (axes,) = fig.axes
+    plt.close(fig)
+    assert axes.lines[0].get_xdata()[0] == 4.5
+    colours = [bar.get_facecolor() for bar in axes.patches]
+    assert len(set(colours[:4])) == 1 == len(set(colours[4:])) and colours[3] != colours[4]
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def test_at_least_judges_the_means_and_leaves_blanks_out():
+    frame = pd.DataFrame({"seed": [0, 1, 0, 1, 0], "round": [5, 5, 10, 10, 15], "rho": [0.7, 0.9, 0.7, 0.8, np.nan]})
+    found = checks.at_least(frame, "rho", "round", 0.8)
+    assert (found.verdict, found.measured) == ("partly", "1 of 2 levels")
+    assert "Lowest 0.75 at round 10" in found.note and "Not measured: 1" in found.note
+    assert checks.at_least(frame, "rho", "round", 0.7).verdict == "reproduced"
+    assert checks.at_least(frame[frame["round"] == 15], "rho", "round", 0.7).verdict == "not tested"
+
+
+def test_close_pairs_by_seed_and_looks_at_the_size_of_the_difference():
+    frame = pd.DataFrame(
+        {"environment": "uniform", "variant": ["a", "b", "a", "b"], "seed": [0, 0, 1, 1], "accuracy": [0.50, 0.52, 0.61, 0.60]}
+    )
+    options = {"value": "accuracy", "key": "variant", "first": "a", "second": "b", "over": "environment"}
+    assert checks.close(frame, within=0.01, **options).verdict == "reproduced"  # -0.02 and +0.01: mean -0.005
+    assert checks.close(frame, within=0.004, **options).verdict == "not reproduced"
+    assert checks.close(frame[frame["variant"] == "a"], within=0.01, **options).verdict == "not tested"
+
+
+def test_a_claim_that_needs_seeds_is_not_judged_on_one():
+    frame = pd.DataFrame({"method": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "environment": "uniform", "accuracy": [0.5, 0.4, 0.6, 0.5]})
+    options = {"value": "accuracy", "key": "method", "first": "a", "others": ["b"], "over": "environment"}
+    assert checks.with_seeds(frame, "above", 2, **options).verdict == "reproduced"
+    alone = checks.with_seeds(frame[frame["seed"] == 0], "above", 2, **options)
+    assert alone.verdict == "not tested" and alone.note.startswith("Not judged: 1 of at least 2 seeds.")
+    assert len(alone.evidence) == 1
+
+
+def test_the_options_of_every_check_fit(tmp_path):
+    """`with_seeds` passes its options on, so the ledger's own test of options does not see theirs."""
+    for entry in ledger.load("fedacs").entries:
+        if entry.check == "with_seeds":
+            inner = {name: value for name, value in entry.options.items() if name not in ("check", "seeds")}
+            names = checks.CHECKS[entry.options["check"]].__code__.co_varnames
+            assert set(inner) <= set(names), entry.id
