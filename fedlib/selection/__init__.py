@@ -1,0 +1,13 @@
+"""Who takes part. FedGS: GBP-CS with its initialisers, the rival samplers of its Section VII, and a best-swap search of our own.
+
+>>> import numpy as np
+>>> A = np.array([[3, 0, 2, 1], [0, 3, 1, 2]])  # two classes, four devices
+>>> gbp_cs(A, np.array([3.0, 3.0]), size=2).devices
+array([0, 1])
+"""
+
+from fedlib.selection.bestswap import best_swap
+from fedlib.selection.gbpcs import gbp_cs
+from fedlib.selection.problem import Selection, distance, real_distribution, target
+
+__all__ = ["Selection", "best_swap", "distance", "gbp_cs", "real_distribution", "target"]
