@@ -6,8 +6,24 @@
 array([0, 1])
 """
 
+from fedlib.selection.bayesian import bayesian
 from fedlib.selection.bestswap import best_swap
+from fedlib.selection.brute import brute
+from fedlib.selection.drawn import monte_carlo, random
 from fedlib.selection.gbpcs import gbp_cs
+from fedlib.selection.genetic import genetic
 from fedlib.selection.problem import Selection, distance, real_distribution, target
 
-__all__ = ["Selection", "best_swap", "distance", "gbp_cs", "real_distribution", "target"]
+__all__ = [
+    "Selection",
+    "bayesian",
+    "best_swap",
+    "brute",
+    "distance",
+    "gbp_cs",
+    "genetic",
+    "monte_carlo",
+    "random",
+    "real_distribution",
+    "target",
+]

@@ -5,17 +5,13 @@ swaps the extremes of s; the first term, how different the two devices are, come
 once. So a step costs little more, and the search ends where no single swap helps.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from fedlib.selection.gbpcs import Swap, pinv_start, swap_until_worse
-from fedlib.selection.problem import Selection, checked
+from fedlib.selection.problem import Selection, Watch, checked
 
 
-def best_swap(
-    A: np.ndarray, y: np.ndarray, size: int, watch: Callable[[np.ndarray], None] | None = None
-) -> Selection:
+def best_swap(A: np.ndarray, y: np.ndarray, size: int, watch: Watch | None = None) -> Selection:
     """Select `size` devices of each group, from the pseudo-inverse start of GBP-CS to a selection that no swap improves."""
     A, y = checked(A, y, size)
     return swap_until_worse(A, y, pinv_start(A, y, size), best_of_all(A), watch)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedlib.selection.problem import Selection, against, checked, distance, largest, slope
+from fedlib.selection.problem import Selection, Watch, against, checked, distance, largest, slope
 
 RCOND = 1e-10  # singular values below this share of the largest count as zero
 DECIMALS = 9  # of the least-squares solution: beyond them is rounding noise, which must not decide between equal devices
@@ -22,7 +22,7 @@ def gbp_cs(
     size: int,
     init: str = "pinv",
     rng: np.random.Generator | None = None,
-    watch: Callable[[np.ndarray], None] | None = None,
+    watch: Watch | None = None,
 ) -> Selection:
     """Select `size` devices (columns of A) whose counts come close to y; for one group or, with leading axes, for many.
 
@@ -36,7 +36,7 @@ def gbp_cs(
     return swap_until_worse(A, y, INITIALISERS[init](A, y, size, rng), steepest, watch)
 
 
-def swap_until_worse(A: np.ndarray, y: np.ndarray, x: np.ndarray, swap: Swap, watch=None) -> Selection:
+def swap_until_worse(A: np.ndarray, y: np.ndarray, x: np.ndarray, swap: Swap, watch: Watch | None = None) -> Selection:
     """Lines 3 to 10 of Algorithm 2 in every group at once: swap as long as the distance falls."""
     c, d = against(A, y), distance(A, y, x)
     distances = [d]

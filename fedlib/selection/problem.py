@@ -7,9 +7,12 @@ Many groups are handled at once: every function takes A as (..., F, K) and y as 
 exact in float64 and a distance depends on the selection alone, not on the way to it or on the processor.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+Watch = Callable[[np.ndarray], None]  # hears the distance of a search whenever it has a new one
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,14 @@ def checked(A: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.nda
         raise ValueError("A and y must be finite numbers")
     if not 0 <= size <= A.shape[-1]:
         raise ValueError(f"cannot select {size} of {A.shape[-1]} devices")
+    return A, y
+
+
+def one_group(A: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `checked`, for samplers that take one group at a time."""
+    A, y = checked(A, y, size)
+    if A.ndim != 2:
+        raise ValueError(f"A has shape {A.shape}: this sampler takes one group at a time, classes x devices")
     return A, y
 
 
