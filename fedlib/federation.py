@@ -4,7 +4,7 @@ The samples of a client lie side by side in memory (unless clients share samples
 no loader stands between the arrays and the matrix products.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,8 @@ class Federation:
     seed: int
     l2: float = 0.0  # the objective adds l2/2 * |w|^2
     fingerprint: str = ""  # of the partition: two people can see that they split alike
+    test_clients: torch.Tensor | None = None  # which client wrote each test sample, where clients are writers
+    held_out: tuple[torch.Tensor, torch.Tensor] | None = None  # samples and labels of writers that are no clients
 
     @property
     def clients(self) -> int:
@@ -141,26 +143,60 @@ def federate(
     seed: int = 0,
     l2: float = 0.0,
     samples: int | None = None,
+    test_samples: int | None = None,
+    network_options: dict | None = None,
     **options,
 ) -> Federation:
     """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
 
-    `samples` keeps a random part of the training set; `options` go to the partitioner.
+    `samples` keeps a random part of the training set, `test_samples` one of the test set, the same for all methods of a
+    seed; `network_options` change the network's size where it can be changed, `options` go to the partitioner.
     """
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
     dataset = data.load(data_set)
-    keep = _subset(len(dataset.y_train), samples, seed)
+    keep = _subset(len(dataset.y_train), samples, seed, "samples")
     deal = partition.PARTITIONERS[partitioner]
     labels = (dataset.writer_train if partitioner == "by_writer" else dataset.y_train).numpy()[keep]
     parts = [keep[part] for part in deal(labels, clients, **options, rng=generator(seed, "partition"))]
-    built = models.build(network, len(dataset.classes), sample_shape(dataset))
+    built = models.build(network, len(dataset.classes), sample_shape(dataset), **(network_options or {}))
+    if test_samples is not None:
+        shown = _subset(len(dataset.y_test), test_samples, seed, "test_samples")
+        dataset = _tested_on(dataset, torch.as_tensor(shown))
+    if partitioner == "by_writer":
+        return _of_writers(dataset, parts, np.setdiff1d(keep, np.concatenate(parts)), built, seed, l2)
     return assemble(dataset, parts, built, seed, l2)
 
 
-def _subset(size: int, samples: int | None, seed: int) -> np.ndarray:
-    if samples is None:
+def _of_writers(
+    dataset: data.Dataset, parts: list[np.ndarray], rest: np.ndarray, network: nn.Sequential, seed: int, l2: float
+) -> Federation:
+    """Clients are writers: they are tested on what they wrote themselves, and the `rest` of the writers is held out."""
+    client_of = torch.full((int(dataset.writer_train.max()) + 1,), -1)
+    client_of[dataset.writer_train[[part[0] for part in parts]]] = torch.arange(len(parts))
+    wrote = client_of[dataset.writer_test]
+    dataset = _tested_on(dataset, wrote >= 0)
+    return replace(
+        assemble(dataset, parts, network, seed, l2),
+        test_clients=wrote[wrote >= 0],
+        held_out=(inputs(dataset.x_train[rest], network), dataset.y_train[rest]),
+    )
+
+
+def _tested_on(dataset: data.Dataset, rows: torch.Tensor) -> data.Dataset:
+    """The data set with these test samples only."""
+    writers = dataset.writer_test
+    return replace(
+        dataset,
+        x_test=dataset.x_test[rows],
+        y_test=dataset.y_test[rows],
+        writer_test=None if writers is None else writers[rows],
+    )
+
+
+def _subset(size: int, wanted: int | None, seed: int, name: str) -> np.ndarray:
+    if wanted is None:
         return np.arange(size)
-    if not 0 < samples <= size:
-        raise ValueError(f"samples={samples} must lie between 1 and the {size} training samples")
-    return np.sort(generator(seed, "samples").choice(size, samples, replace=False))
+    if not 0 < wanted <= size:
+        raise ValueError(f"{name}={wanted} must lie between 1 and the {size} there are")
+    return np.sort(generator(seed, name).choice(size, wanted, replace=False))

@@ -57,7 +57,7 @@ class LocalDescent(FedAvg):
         def shifted(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
             return batch.gradient(weights).add_(batch.pick(shift))
 
-        return engine.train(federation, start, clients, self.work(), round, None if shift is None else shifted)
+        return engine.train(federation, start, clients, self.work(round), round, None if shift is None else shifted)
 
 
 @dataclass(frozen=True)

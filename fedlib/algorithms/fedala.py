@@ -36,7 +36,7 @@ class FedALA(FedAvg):
         received = state["weights"]
         last = torch.where(state["seen"][chosen].unsqueeze(1), state["last"][chosen], received)
         start, mix = self.blend(federation, clients, received - last, last, state["mix"][chosen])
-        local = engine.train(federation, start, clients, self.work(), round)
+        local = engine.train(federation, start, clients, self.work(round), round)
         new = {name: tensor.clone() for name, tensor in state.items()}
         new["weights"] = mean_by_size(federation, clients, local)
         new["last"][chosen], new["mix"][chosen], new["seen"][chosen] = local, mix, True

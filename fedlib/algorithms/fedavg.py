@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State, shares
+from fedlib.algorithms.schedule import cosine
 from fedlib.federation import Federation
 
 
@@ -16,14 +17,27 @@ class FedAvg(Algorithm):
     steps: int | None = None
     epochs: int | None = None
     momentum: float = 0.0
+    final_lr: float | None = None  # the rate of the last round, reached on a cosine; None keeps `lr`
+    rounds: int | None = None  # over how many rounds the rate falls; needed with `final_lr`, else without meaning
 
-    def work(self) -> engine.Work:
+    def __post_init__(self):
+        super().__post_init__()
+        if (self.final_lr is None) != (self.rounds is None):
+            raise ValueError("a falling rate needs both final_lr (its end) and rounds (when it gets there)")
+
+    def rate(self, round: int) -> float:
+        """eta_t, the clients' learning rate in a round."""
+        return self.lr if self.final_lr is None else cosine(self.lr, self.final_lr, self.rounds, round)
+
+    def work(self, round: int = 1) -> engine.Work:
         """What a client does in a round."""
-        return engine.Work(lr=self.lr, batch=self.batch, steps=self.steps, epochs=self.epochs, momentum=self.momentum)
+        return engine.Work(
+            lr=self.rate(round), batch=self.batch, steps=self.steps, epochs=self.epochs, momentum=self.momentum
+        )
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = self.participants(federation, round)
         weights = engine.train_mean(
-            federation, state["weights"], clients, self.work(), round, shares(federation, clients)
+            federation, state["weights"], clients, self.work(round), round, shares(federation, clients)
         )
         return {"weights": weights}

@@ -37,7 +37,7 @@ class FedDBE(FedAvg):
         def direction(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
             return self.descend(federation, weights, batch, memory, offset)
 
-        local = engine.train(federation, state["weights"], clients, self.work(), round, direction)
+        local = engine.train(federation, state["weights"], clients, self.work(round), round, direction)
         memories = state["memory"].clone()
         memories[chosen] = memory
         return {"weights": mean_by_size(federation, clients, local), "memory": memories}

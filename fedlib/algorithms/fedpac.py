@@ -38,7 +38,7 @@ class FedPAC(FedAvg):
         clients = self.participants(federation, round)
         chosen = torch.as_tensor(clients)
         start = torch.where(state["seen"][chosen].unsqueeze(1), state["heads"][chosen], state["weights"])
-        local = engine.train(federation, start, clients, self.work(), round)
+        local = engine.train(federation, start, clients, self.work(round), round)
         mixing = self.combination(federation, state["mixing"], chosen)
         combined = engine.product(mixing, local)
         new = {name: tensor.clone() for name, tensor in state.items()}

@@ -36,6 +36,7 @@ class Batch:
     gradient: Callable[[torch.Tensor], torch.Tensor]  # these minibatches' gradients at any weights (clients, weights)
     difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # gradient(first) - gradient(second), cheaper
     outputs: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # representation and logits at any weights
+    rows: torch.Tensor  # which rows of the federation's x these are (clients, batch); padding repeats some row
     y: torch.Tensor  # labels (clients, batch)
     share: torch.Tensor  # weight of each sample in its client's mean, 0 for padding
     positions: torch.Tensor  # which clients of the cohort take this step
@@ -88,12 +89,18 @@ def train(
     return trained
 
 
-def train_mean(federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, shares: torch.Tensor):
-    """sum_i shares_i * w_i of the clients trained from one start, in bounded memory: the step of plain averaging."""
+def train_mean(
+    federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, shares: torch.Tensor, direction=None, loss=None
+):
+    """sum_i shares_i * w_i of the clients trained from one start, in bounded memory: the step of plain averaging.
+
+    `direction` and `loss` as in `train`; they see parts of the cohort, so `batch.pick` has no meaning for them.
+    """
     clients = np.asarray(clients)
     width = max(1, STACK_BYTES // (4 * start.numel()))
     parts = [slice(first, first + width) for first in range(0, len(clients), width)]
-    means = (weighted_sum(shares[part], train(federation, start, clients[part], work, round)) for part in parts)
+    trained = (train(federation, start, clients[part], work, round, direction, loss) for part in parts)
+    means = (weighted_sum(shares[part], models) for part, models in zip(parts, trained, strict=True))
     return reduce(torch.add, means)
 
 
@@ -167,7 +174,7 @@ def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch
             leaf = at.detach().requires_grad_()
             return torch.autograd.grad(loss(*outputs(leaf), batch).sum(), leaf)[0]
 
-    batch = Batch(gradient, difference, outputs, y, share, positions)
+    batch = Batch(gradient, difference, outputs, rows, y, share, positions)
     return batch
 
 

@@ -1,0 +1,35 @@
+"""FedProx (Li et al., MLSys 2020): FedAvg whose clients are held back by a spring to the model they received.
+
+Client i descends F_i(w) + mu/2 * |w - w_t|^2, so its direction is grad F_i(w) + mu * (w - w_t).
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedlib import engine
+from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.fedavg import FedAvg
+from fedlib.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """FedAvg with a proximal term."""
+
+    mu: float = 0.01  # strength of the spring; 0 is FedAvg
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.mu < 0:
+            raise ValueError(f"mu={self.mu} must not be negative: it pulls clients towards the server's model")
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients, received = self.participants(federation, round), state["weights"]
+        anchor = self.mu * received
+
+        def pulled_back(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+            return batch.gradient(weights).add_(weights, alpha=self.mu).sub_(anchor)
+
+        local = engine.train(federation, received, clients, self.work(round), round, pulled_back)
+        return {"weights": mean_by_size(federation, clients, local)}
