@@ -6,13 +6,13 @@
 array([0, 1])
 """
 
-from fedlib.selection.bayesian import bayesian
 from fedlib.selection.bestswap import best_swap
-from fedlib.selection.brute import brute
 from fedlib.selection.drawn import monte_carlo, random
+from fedlib.selection.evolution import genetic
+from fedlib.selection.exhaustive import brute
 from fedlib.selection.gbpcs import gbp_cs
-from fedlib.selection.genetic import genetic
 from fedlib.selection.problem import Selection, distance, real_distribution, target
+from fedlib.selection.surrogate import bayesian
 
 __all__ = [
     "Selection",
