@@ -150,7 +150,8 @@ def federate(
     """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
 
     `samples` keeps a random part of the training set, `test_samples` one of the test set, the same for all methods of a
-    seed; `network_options` change the network's size where it can be changed, `options` go to the partitioner.
+    seed; writers that are no clients are held out with all their samples. `network_options` change the network's size and
+    start where they can be changed, `options` go to the partitioner.
     """
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
@@ -164,7 +165,9 @@ def federate(
         shown = _subset(len(dataset.y_test), test_samples, seed, "test_samples")
         dataset = _tested_on(dataset, torch.as_tensor(shown))
     if partitioner == "by_writer":
-        return _of_writers(dataset, parts, np.setdiff1d(keep, np.concatenate(parts)), built, seed, l2)
+        clients_of = dataset.writer_train[[part[0] for part in parts]]
+        rest = np.flatnonzero(~np.isin(dataset.writer_train, clients_of))
+        return _of_writers(dataset, parts, rest, built, seed, l2)
     return assemble(dataset, parts, built, seed, l2)
 
 
