@@ -79,9 +79,14 @@ class Setting:
         return own | {"batch": self.batch, "iterations": self.iterations, "lr": self.lr}
 
 
-def rows(mu: float, gamma: float, units: int, server_rates: dict[str, tuple[float, float]]) -> list[Row]:
-    """The rows of Table II but FedGS, in its order, and the second CGAU of Fig. 6; `server_rates` as found by Fig. 7."""
-    return [
+def rows(
+    mu: float, gamma: float, units: int, conv_lr: float, server_rates: dict[str, tuple[float, float]], only: list[str] = ()
+) -> list[Row]:
+    """The rows of Table II but FedGS, in its order, and the second CGAU of Fig. 6; `server_rates` as found by Fig. 7.
+
+    `only` names the rows to keep where not all can be afforded; an empty list keeps all.
+    """
+    table = [
         BASELINE,
         Row("FedProx", "fedprox", {"mu": mu}),
         Row("IDA", "ida"),
@@ -90,11 +95,12 @@ def rows(mu: float, gamma: float, units: int, server_rates: dict[str, tuple[floa
         Row("CGAU", "cgau", {"layers": 1, "units": units}),
         Row("CGAU 2x", "cgau", {"layers": 2, "units": units}),
         Row("FedMMD", "fedmmd", {"gamma": gamma}),
-        Row("FedFusion+Conv", "fedfusion_conv"),
+        Row("FedFusion+Conv", "fedfusion_conv", {"lr": conv_lr}),
         Row("FedFusion+Multi", "fedfusion_multi"),
         Row("FedFusion+Single", "fedfusion_single"),
         *(Row(name, SERVERS[name], {"lr": client, "server_lr": server}) for name, (client, server) in server_rates.items()),
     ]
+    return [row for row in table if not only or row.name in only]
 
 
 def run(setting: Setting, row: Row, rounds: int, seed: int, every: int = 1, **label) -> Run:
@@ -118,6 +124,12 @@ def target_of(frame: pd.DataFrame, last: int, rounds: int) -> float:
     return float(TARGET_SHARE * baseline.apply(lambda accuracy: accuracy.tail(last).mean()).mean())
 
 
+def chosen_at_random(setting: Setting, rounds: int, seeds: range) -> list[Run]:
+    """FedGS without GBP-CS: all L devices are drawn, nothing else changes."""
+    row = Row(f"{OURS}, random devices", "fedgs", {"presampled": setting.selected})
+    return [run(setting, row, rounds, seed, data_set=setting.data_set) for seed in seeds]
+
+
 def ends(frame: pd.DataFrame, last: int, target: float, rounds: int) -> pd.DataFrame:
     """One row a run as the ledger wants it: final scores, rounds to the target, gain over FedAvg of the same seed."""
     found = curves.final(frame, ["method", "data_set"], last, target).assign(stage="final")
@@ -125,6 +137,26 @@ def ends(frame: pd.DataFrame, last: int, target: float, rounds: int) -> pd.DataF
     found["gain"] = found["accuracy"] - found["seed"].map(baseline)
     found["rounds_of_500"] = found["rounds_to_target"] if rounds == PRINTED_ROUNDS else np.nan
     return found
+
+
+def beside_printed(setting: Setting, rounds: int, seeds: int, federation: Federation) -> pd.DataFrame:
+    """What this scale changes: the printed setting beside ours."""
+    printed = Setting("femnist")
+    sizes = federation.sizes.numpy()
+    lines = {
+        "data": ("FEMNIST", setting.data_set),
+        "devices K, factories M": ("350, 10", f"{federation.clients}, {setting.factories}"),
+        "selected a factory L, of them at random": ("10, 2", f"{setting.selected}, {setting.presampled}"),
+        "samples a device": ("uneven, mean 227", f"{sizes.min():.0f} to {sizes.max():.0f}, mean {sizes.mean():.0f}"),
+        "network": ("6603710 weights", f"{federation.start.numel()} weights"),
+        "batch n": (printed.batch, setting.batch),
+        "iterations a round T": (printed.iterations, setting.iterations),
+        "local epochs of the rivals": (printed.epochs, setting.epochs),
+        "learning rate": (printed.lr, setting.lr),
+        "rounds R": (PRINTED_ROUNDS, rounds),
+        "seeds": ("not printed", seeds),
+    }
+    return pd.DataFrame(lines, index=["printed", "here"]).T.astype(str).rename_axis("setting")
 
 
 def costs(setting: Setting, federation: Federation) -> pd.DataFrame:
