@@ -124,6 +124,44 @@ def target_of(frame: pd.DataFrame, last: int, rounds: int) -> float:
     return float(TARGET_SHARE * baseline.apply(lambda accuracy: accuracy.tail(last).mean()).mean())
 
 
+COLUMN_OF = {"fedgs/table2-loss": "loss", "fedgs/table2-rounds": "rounds", "fedgs/table2-gain": "gain"}
+
+
+def table(ends: pd.DataFrame) -> pd.DataFrame:
+    """Table II for reading: accuracy and gain in percent, loss, rounds to the target; means over seeds."""
+    means = ends.groupby("method", sort=False)[["accuracy", "gain", "loss", "rounds_to_target"]].mean()
+    means[["accuracy", "gain"]] *= 100
+    shown = means.round({"accuracy": 1, "gain": 1, "loss": 3, "rounds_to_target": 1})
+    return shown.rename(columns={"accuracy": "accuracy, %", "gain": "gain over FedAvg, %", "rounds_to_target": "rounds to target"})
+
+
+def in_words(costs: pd.DataFrame) -> str:
+    """The table of costs as sentences."""
+    of = costs.set_index("method").round().astype("Int64", errors="ignore")
+    ours, rival = of.loc[OURS], of.loc["each rival"]
+    gradients, steps, inside, outside = costs.columns[1:]
+    return (
+        f"In a round a rival computes {rival[gradients]:.0f} sample gradients in about {rival[steps]:.0f} steps a device and moves "
+        f"{rival[outside]:.0f} models through the cloud.\n"
+        f"FedGS computes {ours[gradients]:.0f} in {ours[steps]:.0f} steps, moves {ours[inside]:.0f} models inside its factories and "
+        f"{ours[outside]:.0f} through the cloud."
+    )
+
+
+def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of FedGS and FedAvg at the largest price that both have paid, in rounds, sample gradients and cloud traffic."""
+    of = costs.set_index("method")
+    curves_of = {name: frame[frame["method"] == name].groupby("round")["accuracy"].mean() for name in (OURS, BASELINE.name)}
+    rows = []
+    for label in ("rounds", "sample gradients", "models to and from the cloud"):
+        price = {OURS: OURS, BASELINE.name: "each rival"}
+        per_round = {name: 1.0 if label == "rounds" else of.loc[payer, label] for name, payer in price.items()}
+        budget = min(curve.index.max() * per_round[name] for name, curve in curves_of.items())
+        found = {name: np.interp(budget / per_round[name], curve.index, curve) for name, curve in curves_of.items()}
+        rows.append({"at equal": label, "price": budget} | found | {"lead": found[OURS] - found[BASELINE.name]})
+    return pd.DataFrame(rows)
+
+
 def chosen_at_random(setting: Setting, rounds: int, seeds: range) -> list[Run]:
     """FedGS without GBP-CS: all L devices are drawn, nothing else changes."""
     row = Row(f"{OURS}, random devices", "fedgs", {"presampled": setting.selected})
