@@ -95,6 +95,8 @@ class FedGS(Algorithm):
         drawn = rng.permuted(block, axis=1)
         random, others = drawn[:, : self.presampled], np.sort(drawn[:, self.presampled :], axis=1)
         y = selection.target(real, self.batch * self.devices, counts[random].sum(axis=1))  # (11)
+        if self.presampled == self.devices:
+            return random, np.sqrt((y * y).sum(axis=1))
         candidates = np.swapaxes(counts[others], 1, 2)  # A_t^m
         found = SAMPLERS[self.sampler](candidates, y, self.devices - self.presampled)
         chosen = np.take_along_axis(others, found.devices, axis=1)
