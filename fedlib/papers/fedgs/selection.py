@@ -193,14 +193,14 @@ def compare(problems: Problems, chosen: dict[str, Sampler]) -> pd.DataFrame:
 
 
 def over_factories(frame: pd.DataFrame) -> pd.DataFrame:
-    """The divergences with point "factory", and for each seed and sampler the lowest, highest and mean over the factories."""
+    """The divergences with point "factory", and for each seed and sampler the lowest and the highest over the factories."""
     frame = frame.drop(columns="seconds")
     grouped = frame.groupby(["seed", "sampler"], sort=False)["divergence"]
     ends = [grouped.agg(how).reset_index().assign(point=point) for point, how in POINTS.items()]
     return pd.concat([frame.assign(point="factory"), *ends], ignore_index=True)
 
 
-POINTS = {"lowest": "min", "mean": "mean", "highest": "max"}
+POINTS = {"lowest": "min", "highest": "max"}
 
 
 def times(frame: pd.DataFrame) -> pd.DataFrame:
@@ -219,7 +219,7 @@ def gains(frame: pd.DataFrame) -> pd.DataFrame:
 def traces(problems: Problems, chosen: dict[str, Sampler], factory: int = 0) -> pd.DataFrame:
     """Best divergence so far against elapsed seconds, one row whenever a sampler reports, for one factory."""
     warm(chosen)
-    frames = []
+    about, frames = {"seed": problems.seed, "factory": factory + 1}, []
     for name, sampler in chosen.items():
         seen: list[tuple[float, float]] = []
         rng, started = generator(problems.seed, f"sampler {name}", 0, factory + 1), perf_counter()
@@ -227,7 +227,7 @@ def traces(problems: Problems, chosen: dict[str, Sampler], factory: int = 0) -> 
             problems.A[factory], problems.y[factory], problems.park.size, rng,
             lambda d: seen.append((perf_counter() - started, float(problems.divergence(d)))),
         )  # fmt: skip
-        frames.append(pd.DataFrame(seen, columns=["seconds", "divergence"]).assign(sampler=name, seed=problems.seed))
+        frames.append(pd.DataFrame(seen, columns=["seconds", "divergence"]).assign(**about, sampler=name))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -237,10 +237,15 @@ def arrivals(trace: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name, own in trace.groupby("sampler", sort=False):
         last, good = own.iloc[-1], own[own["divergence"] <= level]
-        about = {"seed": last["seed"], "sampler": name, "point": "final", "divergence": last["divergence"]}
-        arrived = good["seconds"].iloc[0] if len(good) else np.inf
-        rows.append(about | {"seconds": last["seconds"], "seconds_to_level": arrived})
+        about = {column: last[column] for column in ("seed", "factory", "divergence", "seconds")}
+        rows.append({"sampler": name} | about | {"seconds_to_level": good["seconds"].iloc[0] if len(good) else np.inf})
     return pd.DataFrame(rows)
+
+
+def ends(compared: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
+    """The final divergences of all problems, with the arrival times of the one that was traced."""
+    times = arrived[["seed", "factory", "sampler", "seconds_to_level"]]
+    return compared.merge(times, how="left", on=["seed", "factory", "sampler"]).assign(point="final")
 
 
 def groups_at_once(problems: Problems, counts: list[int], repeats: int = 5) -> pd.DataFrame:
