@@ -137,7 +137,7 @@ def table(ends: pd.DataFrame) -> pd.DataFrame:
 
 def in_words(costs: pd.DataFrame) -> str:
     """The table of costs as sentences."""
-    of = costs.set_index("method").round().astype("Int64", errors="ignore")
+    of = costs.set_index("method")
     ours, rival = of.loc[OURS], of.loc["each rival"]
     gradients, steps, inside, outside = costs.columns[1:]
     return (
@@ -210,6 +210,6 @@ def costs(setting: Setting, federation: Federation) -> pd.DataFrame:
     drawn = setting.iterations * setting.batch * taking_part
     fedgs = (drawn, setting.iterations, 2 * taking_part * setting.iterations, 2 * setting.factories)
     names = ["sample gradients", "steps one after another", "models inside factories", "models to and from the cloud"]
-    table = pd.DataFrame([rival, fedgs], columns=names, index=pd.Index(["each rival", OURS], name="method"))
+    table = pd.DataFrame([rival, fedgs], columns=names, index=pd.Index(["each rival", OURS], name="method"), dtype=float)
     table.loc["FedGS / rival"] = table.loc[OURS] / table.loc["each rival"].replace(0, np.nan)
     return table.reset_index()
