@@ -116,7 +116,7 @@ def rises(frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better:
 
 
 def flat(frame: pd.DataFrame, value: str, key: str, over: str, within: float, levels: list | None = None) -> Finding:
-    """The means over seeds of all levels of `key` (or of some) lie within `within` of each other, at every level of `over`."""
+    """The means of all levels of `key` (or of some) lie within `within` of each other, at every level of `over`."""
     wanted = frame if levels is None else frame[frame[key].isin(levels)]
     means = wanted.groupby([over, key])[value].mean().unstack()
     spans = (means.max(axis=1) - means.min(axis=1))[means.notna().sum(axis=1) > 1]
@@ -130,7 +130,7 @@ def flat(frame: pd.DataFrame, value: str, key: str, over: str, within: float, le
 
 
 def ratio(frame: pd.DataFrame, value: str, key: str, first: str, second: str, printed: float, within: float) -> Finding:
-    """first / second, seed by seed, is about the printed ratio; on the same side of 1 beyond its error it is partly so."""
+    """first / second, seed by seed, is about the printed ratio; partly so if it lies on the same side of 1."""
     table = frame.pivot_table(index="seed", columns=key, values=value)
     if not {first, second} <= set(table):
         return Finding(verdict(0, 0), None, table.reset_index(), reported=printed)
@@ -163,4 +163,6 @@ def _short(value) -> str:
         return str(value)
 
 
-CHECKS: dict[str, Callable[..., Finding]] = {check.__name__: check for check in (above, gap_grows, worst, rises, flat, ratio, statement)}
+CHECKS: dict[str, Callable[..., Finding]] = {
+    check.__name__: check for check in (above, gap_grows, worst, rises, flat, ratio, statement)
+}

@@ -45,7 +45,7 @@ def cnn_fedsr(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
 def cnn_leaf(
     classes: int, shape: tuple[int, ...], width: int = 32, hidden: int = 2048, gain: float = 1.0
 ) -> nn.Sequential:
-    """LEAF's FEMNIST network; `width` and `hidden` shrink it for quick runs, `gain` widens its first weights (He: 6^0.5)."""
+    """LEAF's FEMNIST network; `width` and `hidden` shrink it, `gain` widens its first weights (He's rule: 6^0.5)."""
     channels, height, depth = _image(shape)
     network = nn.Sequential(
         nn.Conv2d(channels, width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),

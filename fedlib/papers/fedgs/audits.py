@@ -1,4 +1,4 @@
-"""The paper's own numbers, checked: one row a quantity with printed, found and holds. Printed numbers come from the ledger."""
+"""The paper's own numbers, checked: one row a quantity with printed, found and holds. The ledger holds the printed ones."""
 
 import pandas as pd
 

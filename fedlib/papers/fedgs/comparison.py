@@ -1,9 +1,10 @@
 """Table II and Fig. 6: FedGS and the rows it is compared with, on the same devices.
 
-A row is a name of the table, the algorithm that computes it and its own options. Rivals train `epochs` passes over their data
-on M * L participants a round; FedGS takes T one-step iterations on L devices of each of M factories.
+A row is a name of the table, the algorithm that computes it and its own options. Rivals train `epochs` passes over
+their data on M * L participants a round; FedGS takes T one-step iterations on L devices of each of M factories.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -65,7 +66,8 @@ class Setting:
         """Arguments of `federate`: one device a writer."""
         network = {"width": self.width, "hidden": self.hidden, "gain": HE}
         data = {"data_set": self.data_set, "samples": self.samples, "test_samples": self.test_samples}
-        return data | {"partitioner": "by_writer", "clients": self.devices, "network": "cnn_leaf", "network_options": network}
+        deal = {"partitioner": "by_writer", "clients": self.devices}
+        return data | deal | {"network": "cnn_leaf", "network_options": network}
 
     @property
     def rival(self) -> dict:
@@ -80,7 +82,12 @@ class Setting:
 
 
 def rows(
-    mu: float, gamma: float, units: int, conv_lr: float, server_rates: dict[str, tuple[float, float]], only: list[str] = ()
+    mu: float,
+    gamma: float,
+    units: int,
+    conv_lr: float,
+    server_rates: dict[str, tuple[float, float]],
+    only: Sequence[str] = (),
 ) -> list[Row]:
     """The rows of Table II but FedGS, in its order, and the second CGAU of Fig. 6; `server_rates` as found by Fig. 7.
 
@@ -98,7 +105,7 @@ def rows(
         Row("FedFusion+Conv", "fedfusion_conv", {"lr": conv_lr}),
         Row("FedFusion+Multi", "fedfusion_multi"),
         Row("FedFusion+Single", "fedfusion_single"),
-        *(Row(name, SERVERS[name], {"lr": client, "server_lr": server}) for name, (client, server) in server_rates.items()),
+        *(Row(name, SERVERS[name], {"lr": own, "server_lr": server}) for name, (own, server) in server_rates.items()),
     ]
     return [row for row in table if not only or row.name in only]
 
@@ -132,7 +139,8 @@ def table(ends: pd.DataFrame) -> pd.DataFrame:
     means = ends.groupby("method", sort=False)[["accuracy", "gain", "loss", "rounds_to_target"]].mean()
     means[["accuracy", "gain"]] *= 100
     shown = means.round({"accuracy": 1, "gain": 1, "loss": 3, "rounds_to_target": 1})
-    return shown.rename(columns={"accuracy": "accuracy, %", "gain": "gain over FedAvg, %", "rounds_to_target": "rounds to target"})
+    names = {"accuracy": "accuracy, %", "gain": "gain over FedAvg, %", "rounds_to_target": "rounds to target"}
+    return shown.rename(columns=names)
 
 
 def in_words(costs: pd.DataFrame) -> str:
@@ -141,17 +149,18 @@ def in_words(costs: pd.DataFrame) -> str:
     ours, rival = of.loc[OURS], of.loc["each rival"]
     gradients, steps, inside, outside = costs.columns[1:]
     return (
-        f"In a round a rival computes {rival[gradients]:.0f} sample gradients in about {rival[steps]:.0f} steps a device and moves "
-        f"{rival[outside]:.0f} models through the cloud.\n"
-        f"FedGS computes {ours[gradients]:.0f} in {ours[steps]:.0f} steps, moves {ours[inside]:.0f} models inside its factories and "
-        f"{ours[outside]:.0f} through the cloud."
+        f"In a round a rival computes {rival[gradients]:.0f} sample gradients in about {rival[steps]:.0f} steps a device "
+        f"and moves {rival[outside]:.0f} models through the cloud.\n"
+        f"FedGS computes {ours[gradients]:.0f} in {ours[steps]:.0f} steps, moves {ours[inside]:.0f} models inside its "
+        f"factories and {ours[outside]:.0f} through the cloud."
     )
 
 
 def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of FedGS and FedAvg at the largest price that both have paid, in rounds, sample gradients and cloud traffic."""
+    """Accuracy of FedGS and FedAvg at the largest price both have paid, in rounds, sample gradients and cloud traffic."""
     of = costs.set_index("method")
-    curves_of = {name: frame[frame["method"] == name].groupby("round")["accuracy"].mean() for name in (OURS, BASELINE.name)}
+    by_round = frame.groupby(["method", "round"])["accuracy"].mean()
+    curves_of = {name: by_round[name] for name in (OURS, BASELINE.name)}
     rows = []
     for label in ("rounds", "sample gradients", "models to and from the cloud"):
         price = {OURS: OURS, BASELINE.name: "each rival"}
@@ -200,8 +209,8 @@ def beside_printed(setting: Setting, rounds: int, seeds: int, federation: Federa
 def costs(setting: Setting, federation: Federation) -> pd.DataFrame:
     """What a round costs: sample gradients, steps one after another, and models sent, for FedGS and for its rivals.
 
-    A rival's participants download and upload one model each through the cloud. In FedGS each selected device exchanges its
-    model with the base station in every iteration, and only the base stations exchange theirs with the cloud.
+    A rival's participants download and upload one model each through the cloud. In FedGS each selected device exchanges
+    its model with the base station in every iteration, and only the base stations exchange theirs with the cloud.
     """
     taking_part = setting.factories * setting.selected
     mean = float(federation.sizes.mean())
@@ -210,6 +219,7 @@ def costs(setting: Setting, federation: Federation) -> pd.DataFrame:
     drawn = setting.iterations * setting.batch * taking_part
     fedgs = (drawn, setting.iterations, 2 * taking_part * setting.iterations, 2 * setting.factories)
     names = ["sample gradients", "steps one after another", "models inside factories", "models to and from the cloud"]
-    table = pd.DataFrame([rival, fedgs], columns=names, index=pd.Index(["each rival", OURS], name="method"), dtype=float)
+    index = pd.Index(["each rival", OURS], name="method")
+    table = pd.DataFrame([rival, fedgs], columns=names, index=index, dtype=float)
     table.loc["FedGS / rival"] = table.loc[OURS] / table.loc["each rival"].replace(0, np.nan)
     return table.reset_index()

@@ -42,9 +42,14 @@ def _fedgs(setting: Setting, rounds: int, seed: int, options: dict, **label) -> 
 
 
 def over_learning_rates(
-    setting: Setting, client_rates: list[float], momentum_rates: list[float], adaptive_rates: list[float], rounds: int, seed: int
+    setting: Setting,
+    client_rates: list[float],
+    momentum_rates: list[float],
+    adaptive_rates: list[float],
+    rounds: int,
+    seed: int,
 ) -> list[Run]:
-    """Fig. 7: every client rate with every server rate, those of FedAvgM and of the adaptive servers; one seed of its own."""
+    """Fig. 7: every client rate with every server rate, those of FedAvgM and of the adaptive servers, on one seed."""
     return [
         run(setting, Row(name, SERVERS[name], rates), rounds, seed, client_lr=client, server_lr=server)
         for name in SERVERS

@@ -10,7 +10,10 @@ from matplotlib.figure import Figure
 from fedlib.papers.fedgs.comparison import BASELINE, FAMILIES, OURS
 
 COLOURS = seaborn.color_palette("colorblind")
-FIXED = {OURS: {"color": "black", "linewidth": 2.4}, BASELINE.name: {"color": "0.55", "linewidth": 2.4, "linestyle": "--"}}
+FIXED = {
+    OURS: {"color": "black", "linewidth": 2.4},
+    BASELINE.name: {"color": "0.55", "linewidth": 2.4, "linestyle": "--"},
+}
 DASHES = ("-", (0, (4, 1.5)), (0, (5, 1, 1, 1)), (0, (1, 1)))
 
 
