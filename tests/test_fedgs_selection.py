@@ -107,7 +107,8 @@ def test_a_trace_ends_with_the_result_and_arrivals_compare_with_gbp_cs(problems,
 
 
 def test_times_are_medians_over_factories_and_factors_judge_them():
-    frame = pd.DataFrame({"seed": 0, "sampler": ["GA"] * 3 + ["GBP-CS"] * 3, "seconds": [1.0, 2.0, 9.0, 0.01, 0.02, 0.5]})
+    seconds = [1.0, 2.0, 9.0, 0.01, 0.02, 0.5]
+    frame = pd.DataFrame({"seed": 0, "sampler": ["GA"] * 3 + ["GBP-CS"] * 3, "seconds": seconds})
     took = study.times(frame)
     assert took["seconds"].tolist() == [2.0, 0.02]
     assert study.genetic_slower(took)[["found", "holds"]].iloc[0].tolist() == ["100", True]
@@ -126,7 +127,10 @@ def test_random_draws_are_fair_and_every_device_takes_part_at_least_by_chance():
     assert fair.iloc[0] > 2 and fair.iloc[1] == pytest.approx(1, abs=0.5)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(979, "979 s"), (0.015, "15 ms"), (9.5e-5, "95 µs"), (float("inf"), "inf s")])
+BRIEF = [(979, "979 s"), (0.015, "15 ms"), (9.5e-5, "95 µs"), (float("inf"), "inf s")]
+
+
+@pytest.mark.parametrize(("seconds", "text"), BRIEF)
 def test_times_are_written_briefly(seconds, text):
     assert selection_pictures.brief(seconds) == text
 

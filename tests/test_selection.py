@@ -111,17 +111,19 @@ BY_HAND = np.array([[4.0, 0, 2, 0], [0, 4, 2, 1]]), np.array([4.0, 5.0])
 
 
 def test_the_warm_up_by_hand():
-    # Slopes at nobody: -A'y = (-16, -20, -18, -5). Device 1 joins: Ax = (0, 4), slopes (-16, ., -10, -1). Device 0 joins: Ax = (4, 4).
+    # Slopes at nobody: -A'y = (-16, -20, -18, -5). Device 1 joins: Ax = (0, 4), slopes (-16, ., -10, -1). Then device 0
+    # joins: Ax = (4, 4).
     x, distances = warm_up(*BY_HAND, 2)
     assert x.tolist() == [True, True, False, False]
     assert distances == pytest.approx([41**0.5, 17**0.5, 1])
 
 
 def test_one_swap_by_hand():
-    # From {2, 3}: Ax = (2, 3), d^2 = 8, slopes (-8, -8, -8, -2). GBP-CS wants device 0 for 3: Ax = (6, 2), d^2 = 13, so it stops.
+    # From {2, 3}: Ax = (2, 3), d^2 = 8, slopes (-8, -8, -8, -2). GBP-CS wants device 0 for 3: Ax = (6, 2), d^2 = 13:
+    # it stops.
     start = np.array([False, False, True, True])
     assert swap_until_worse(*BY_HAND, start, steepest).distances == pytest.approx([8**0.5])
-    # The best swap is device 1 for 3: Ax = (2, 6), d^2 = 5; then 0 for 2: Ax = (4, 4), d^2 = 1; nothing is better than that.
+    # The best swap is device 1 for 3: Ax = (2, 6), d^2 = 5; then 0 for 2: Ax = (4, 4), d^2 = 1, the best of all.
     found = swap_until_worse(*BY_HAND, start, best_of_all(BY_HAND[0]))
     assert found.devices.tolist() == [0, 1]
     assert found.distances == pytest.approx([8**0.5, 5**0.5, 1])
@@ -211,7 +213,8 @@ def test_brute_force_scores_every_subset_once(monkeypatch):
             assert chosen not in scored
             scored[chosen] = score + y @ y
     assert set(scored) == set(combinations(range(11), size))
-    assert all(score == pytest.approx(readable_distance(A, y, chosen) ** 2, abs=1e-8) for chosen, score in scored.items())
+    for chosen, score in scored.items():
+        assert score == pytest.approx(readable_distance(A, y, chosen) ** 2, abs=1e-8)
 
 
 # Swaps

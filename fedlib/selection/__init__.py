@@ -1,4 +1,4 @@
-"""Who takes part. FedGS: GBP-CS with its initialisers, the rival samplers of its Section VII, and a best-swap search of our own.
+"""Who takes part. FedGS: GBP-CS with its initialisers, the rival samplers of its Section VII, and our best-swap search.
 
 >>> import numpy as np
 >>> A = np.array([[3, 0, 2, 1], [0, 3, 1, 2]])  # two classes, four devices

@@ -1,8 +1,8 @@
 """Best swap: our own search beside GBP-CS. It scores every possible swap and takes the best, until none helps.
 
-Swapping j out and i in changes d^2 by ||a_i - a_j||^2 + 2 (s_i - s_j), s = A'(Ax - y). GBP-CS looks at the second term only and
-swaps the extremes of s; the first term, how different the two devices are, comes from the Gram matrix A'A for all pairs at
-once. So a step costs little more, and the search ends where no single swap helps.
+Swapping j out and i in changes d^2 by ||a_i - a_j||^2 + 2 (s_i - s_j), s = A'(Ax - y). GBP-CS looks at the second
+term only and swaps the extremes of s; the first term, how different the two devices are, comes from the Gram matrix
+A'A for all pairs at once. So a step costs little more, and the search ends where no single swap helps.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from fedlib.selection.problem import Selection, Watch, checked
 
 
 def best_swap(A: np.ndarray, y: np.ndarray, size: int, watch: Watch | None = None) -> Selection:
-    """Select `size` devices of each group, from the pseudo-inverse start of GBP-CS to a selection that no swap improves."""
+    """Select `size` devices of each group, from the start of GBP-CS to a selection that no swap improves."""
     A, y = checked(A, y, size)
     return swap_until_worse(A, y, pinv_start(A, y, size), best_of_all(A), watch)
 

@@ -19,7 +19,9 @@ def random(A: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generator, wa
     return Selection(x, d[..., None])
 
 
-def monte_carlo(A: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generator, watch: Watch | None = None) -> Selection:
+def monte_carlo(
+    A: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generator, watch: Watch | None = None
+) -> Selection:
     """The best of `DRAWS` random selections of one group, the first among equals."""
     A, y = one_group(A, y, size)
     best, found = None, [np.inf]

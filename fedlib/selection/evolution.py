@@ -1,8 +1,8 @@
 """The genetic sampler (FedGS, Section VII-A), through the library DEAP.
 
-As printed: a population of 100, 100 generations, every bit of a child flips with probability 0.001. The paper names neither
-selection nor crossover; ours are tournaments of three and two cutting points, the usual choices. A child with too many or too few
-devices is repaired: random ones of them leave, or random others join.
+As printed: a population of 100, 100 generations, every bit of a child flips with probability 0.001. The paper names
+neither selection nor crossover; ours are tournaments of three and two cutting points, the usual choices. A child with
+too many or too few devices is repaired: random ones of them leave, or random others join.
 """
 
 import contextlib

@@ -1,8 +1,9 @@
-"""Brute force (FedGS, Section VII-A): the distance of every possible selection, C(33, 8) = 13,884,156 of them, and the least.
+"""Brute force (FedGS, Section VII-A): the distance of every possible selection, C(33, 8) = 13,884,156 of them, and
+the least.
 
-No selection is visited by itself. The devices are cut into two halves, and a selection is a subset of the left half with sum l
-and one of the right half with sum r. Then d^2 = ||y||^2 + (||l||^2 - 2 l'y) + (||r||^2 - 2 r'y) + 2 l'r: two numbers a subset and
-one matrix product for all pairs. The product is of whole numbers and exact.
+No selection is visited by itself. The devices are cut into two halves, and a selection is a subset of the left half
+with sum l and one of the right half with sum r. Then d^2 = ||y||^2 + (||l||^2 - 2 l'y) + (||r||^2 - 2 r'y) + 2 l'r:
+two numbers a subset and one matrix product for all pairs. The product is of whole numbers and exact.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ ROUNDING = 1e-12  # share of the largest term below which two distances count as
 
 
 def brute(A: np.ndarray, y: np.ndarray, size: int, watch: Watch | None = None) -> Selection:
-    """The best of all selections of one group. Among equals the one with most devices in the left half, then the first."""
+    """The best of all selections of one group; among equals one with most devices in the left half, the first."""
     A, y = one_group(A, y, size)
     best, score = None, np.inf
     found: list[float] = []

@@ -1,7 +1,9 @@
-"""GBP-CS (FedGS, Section V-B, Algorithm 2): swap the selected and the unselected device with the steepest opposite gradients.
+"""GBP-CS (FedGS, Section V-B, Algorithm 2): swap the selected and the unselected device with the steepest opposite
+gradients.
 
-Two details the paper leaves open. It stops "when d no longer decreases", while its Algorithm 2 goes on when d stays the same;
-we stop on equality, or two equal devices could be swapped for ever. At d = 0 there is no gradient and nothing to gain: stop.
+Two details the paper leaves open. It stops "when d no longer decreases", while its Algorithm 2 goes on when d stays
+the same; we stop on equality, or two equal devices could be swapped for ever. At d = 0 there is no gradient and
+nothing to gain: stop.
 """
 
 from collections.abc import Callable
@@ -11,7 +13,7 @@ import numpy as np
 from fedlib.selection.problem import Selection, Watch, against, checked, distance, largest, slope
 
 RCOND = 1e-10  # singular values below this share of the largest count as zero
-DECIMALS = 9  # of the least-squares solution: beyond them is rounding noise, which must not decide between equal devices
+DECIMALS = 9  # of the least-squares solution: rounding noise beyond them must not decide between equal devices
 
 Swap = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # (x, slope) -> indices to set and to clear
 
@@ -60,7 +62,7 @@ def swap_until_worse(A: np.ndarray, y: np.ndarray, x: np.ndarray, swap: Swap, wa
 
 
 def steepest(x: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(15) the unselected device with the smallest gradient, (16) the selected one with the largest; the first among equals."""
+    """(15) the unselected device of smallest gradient, (16) the selected one of largest; the first among equals."""
     return np.argmin(np.where(x, np.inf, slope), axis=-1), np.argmax(np.where(x, slope, -np.inf), axis=-1)
 
 

@@ -1,10 +1,10 @@
 """The selection problem of FedGS (Section V-A): which L_sel devices of a factory look, together, like the whole world?
 
-A holds one column a device: how many samples of each class its next batch has. y is what the chosen batches should add up to,
-Eq. (11). A selection is a 0-1 vector x with L_sel ones, and its distance is d = ||Ax - y||, Eq. (10).
+A holds one column a device: how many samples of each class its next batch has. y is what the chosen batches should
+add up to, Eq. (11). A selection is a 0-1 vector x with L_sel ones, and its distance is d = ||Ax - y||, Eq. (10).
 
-Many groups are handled at once: every function takes A as (..., F, K) and y as (..., F). Counts are whole numbers, so Ax is
-exact in float64 and a distance depends on the selection alone, not on the way to it or on the processor.
+Many groups are handled at once: every function takes A as (..., F, K) and y as (..., F). Counts are whole numbers, so
+Ax is exact in float64 and a distance depends on the selection alone, not on the way to it or on the processor.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Watch = Callable[[np.ndarray], None]  # hears the distance of a search whenever 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Who was selected, and the distance after each step of the search; groups that stop early repeat their last distance."""
+    """Who was selected, and the distance after each step; groups that stop early repeat their last distance."""
 
     mask: np.ndarray  # (..., K) bool, the paper's x
     distances: np.ndarray  # (..., steps + 1): d_1, d_2, ... never rising
@@ -41,7 +41,7 @@ def real_distribution(counts: np.ndarray) -> np.ndarray:
 
 
 def target(real: np.ndarray, samples: int, presampled: np.ndarray) -> np.ndarray:
-    """y, Eq. (11): what is missing to `samples` = nL samples of the real distribution after the pre-sampled devices' b."""
+    """y, Eq. (11): what `samples` = nL samples of the real distribution have beyond the pre-sampled devices' b."""
     return samples * np.asarray(real) - presampled
 
 
@@ -60,7 +60,7 @@ def slope(A: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def against(A: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """A'y, each column added up in the same order: equal columns get equal numbers, which a BLAS product does not promise."""
+    """A'y, all columns added up in one order: equal columns get equal numbers, as a BLAS product does not promise."""
     return np.sum(A * y[..., :, None], axis=-2)
 
 

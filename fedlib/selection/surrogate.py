@@ -1,10 +1,11 @@
 """The Bayesian sampler (FedGS, Section VII-A), through the library that the paper names, `bayesian-optimization`.
 
-The library searches a box of real numbers. A point of [0, 1]^K stands for the selection of its L_sel largest coordinates; 5 points
-are drawn and 25 explored, as printed.
+The library searches a box of real numbers. A point of [0, 1]^K stands for the selection of its L_sel largest
+coordinates; 5 points are drawn and 25 explored, as printed.
 
-To choose the next point, the library takes the best of 10,000 random ones and then polishes ten of them with numerical gradients,
-which takes seconds in 33 dimensions. Only the order of a point's coordinates matters here, so by default we leave the polishing out.
+To choose the next point, the library takes the best of 10,000 random ones and then polishes ten of them with
+numerical gradients, which takes seconds in 33 dimensions. Only the order of a point's coordinates matters here, so by
+default we leave the polishing out.
 """
 
 import numpy as np

@@ -25,7 +25,7 @@ Sampler = Callable[..., Selection]  # (A, y, size, rng, watch)
 
 @dataclass(frozen=True)
 class Park:
-    """An industrial park: M factories with K^m devices each; every iteration takes L devices a factory, L_rnd of them at random."""
+    """An industrial park: M factories of K^m devices; an iteration takes L of each, L_rnd of them at random."""
 
     data_set: str
     factories: int = 10  # M
@@ -43,6 +43,12 @@ class Park:
     def samples(self) -> int:
         """nL, samples of a super node."""
         return self.batch * self.selected
+
+    @property
+    def options(self) -> dict:
+        """What the algorithm FedGS wants to know."""
+        chosen = {"devices": self.selected, "presampled": self.presampled, "batch": self.batch}
+        return chosen | {"factories": self.factories}
 
     def federation(self, seed: int) -> Federation:
         """The devices: one writer each, dealt to factories at random."""
@@ -105,7 +111,7 @@ def iid_divergence(real: np.ndarray, samples: int) -> float:
 
 
 def initialiser_curves(problems: Problems) -> pd.DataFrame:
-    """Divergence after each iteration of GBP-CS: factory, initialiser, iteration, divergence; the warm-up counts as iterations."""
+    """Divergence after each iteration of GBP-CS, one row each; the warm-up counts as iterations."""
     A, y, size = problems.A, problems.y, problems.park.size
     frames = []
     for name, init in INITIALISERS.items():
@@ -126,7 +132,8 @@ def _curve(problems: Problems, name: str, factory: int, path: np.ndarray) -> pd.
 
 def initialiser_ends(curves: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFrame:
     """One row a problem and initialiser, and one for its optimum: final divergence and iterations."""
-    last = curves.groupby(["seed", "factory", "initialiser"], sort=False).tail(1).rename(columns={"iteration": "iterations"})
+    last = curves.groupby(["seed", "factory", "initialiser"], sort=False).tail(1)
+    last = last.rename(columns={"iteration": "iterations"})
     optimum = compared[compared["sampler"] == "Brute"].assign(initialiser="Brute")
     columns = ["seed", "factory", "initialiser", "divergence", "iterations"]
     return pd.concat([last, optimum], ignore_index=True)[columns].assign(point="final")
@@ -141,7 +148,8 @@ def initialiser_times(problems: Problems, repeats: int = 20) -> pd.DataFrame:
             for A, y in zip(problems.A, problems.y, strict=True)
             for rng in [generator(problems.seed, "initialiser")]
         ]
-        rows.append({"seed": problems.seed, "initialiser": name, "point": "median", "milliseconds": 1000 * np.median(least)})
+        about = {"seed": problems.seed, "initialiser": name, "point": "median"}
+        rows.append(about | {"milliseconds": 1000 * np.median(least)})
     return pd.DataFrame(rows)
 
 
@@ -187,13 +195,14 @@ def compare(problems: Problems, chosen: dict[str, Sampler]) -> pd.DataFrame:
             started = perf_counter()
             found = sampler(A, y, problems.park.size, generator(problems.seed, f"sampler {name}", 0, factory))
             seconds = perf_counter() - started
+            about = {"seed": problems.seed, "factory": factory, "sampler": name}
             divergence = float(problems.divergence(found.distance))
-            rows.append({"seed": problems.seed, "factory": factory, "sampler": name, "divergence": divergence, "seconds": seconds})
+            rows.append(about | {"divergence": divergence, "seconds": seconds})
     return pd.DataFrame(rows)
 
 
 def over_factories(frame: pd.DataFrame) -> pd.DataFrame:
-    """The divergences with point "factory", and for each seed and sampler the lowest and the highest over the factories."""
+    """The divergences with point "factory", and each seed's and sampler's lowest and highest over the factories."""
     frame = frame.drop(columns="seconds")
     grouped = frame.groupby(["seed", "sampler"], sort=False)["divergence"]
     ends = [grouped.agg(how).reset_index().assign(point=point) for point, how in POINTS.items()]
@@ -232,7 +241,7 @@ def traces(problems: Problems, chosen: dict[str, Sampler], factory: int = 0) -> 
 
 
 def arrivals(trace: pd.DataFrame) -> pd.DataFrame:
-    """For each sampler where and when it ends, and the seconds until it is as good as GBP-CS's result (infinite: never)."""
+    """For each sampler where and when it ends, and the seconds until it is as good as GBP-CS (infinite: never)."""
     level = trace[trace["sampler"] == "GBP-CS"]["divergence"].iloc[-1]
     rows = []
     for name, own in trace.groupby("sampler", sort=False):
@@ -265,8 +274,7 @@ def training_share(park: Park, network: dict, iterations: int, seed: int) -> pd.
     """Milliseconds of one iteration of FedGS in all factories, and of the selection in it."""
     clients = park.factories * park.devices
     federation = federate(park.data_set, "by_writer", clients, network="cnn_leaf", seed=seed, network_options=network)
-    shape = {"factories": park.factories, "devices": park.selected, "presampled": park.presampled, "batch": park.batch}
-    method = create("fedgs", **shape, iterations=iterations)
+    method = create("fedgs", **park.options, iterations=iterations)
     state = method.round(federation, method.init(federation), 1)
     streams = Streams(federation, park.batch, state["taken"].numpy())
     whole = _seconds(lambda: method.round(federation, state, 2)) / iterations
@@ -298,7 +306,7 @@ def chances(park: Park, seed: int, iterations: int) -> pd.DataFrame:
     federation = park.federation(seed)
     frames = []
     for name, presampled in (("GBP-CS", park.presampled), ("Random", park.selected)):
-        method = create("fedgs", factories=park.factories, devices=park.selected, presampled=presampled, batch=park.batch)
+        method = create("fedgs", **park.options | {"presampled": presampled})
         streams = Streams(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
         for t in range(iterations):
             chosen, _ = method.select(federation, streams.counts, t)
@@ -321,7 +329,7 @@ def equal_chance(taken: pd.DataFrame, park: Park) -> pd.DataFrame:
 
 
 def default_initialiser() -> pd.DataFrame:
-    """Fig. 3 ends GBP-CS with MPInv, the default, at 0.030; Fig. 4c ends GBP-CS at 0.029; the optimum is 0.028 in both."""
+    """Fig. 3 ends GBP-CS with MPInv, the default, at 0.030, Fig. 4c at 0.029; the optimum is 0.028 in both."""
     return table(("divergence of GBP-CS with MPInv, Fig. 3 and Fig. 4c", 0.030, 0.029, False))
 
 
@@ -329,7 +337,8 @@ def much_faster(times: pd.DataFrame, least: float = 1.5) -> pd.DataFrame:
     """Zero's time over MPInv's; the factor is far enough from both to be no matter of noise."""
     milliseconds = times.groupby("initialiser")["milliseconds"].median()
     factor = milliseconds["Zero"] / milliseconds["MPInv"]
-    return table(("time from zero over time from the pseudo-inverse", f"at least {least:g}", f"{factor:.2f}", factor >= least))
+    quantity = "time from zero over time from the pseudo-inverse"
+    return table((quantity, f"at least {least:g}", f"{factor:.2f}", factor >= least))
 
 
 def genetic_slower(times: pd.DataFrame, least: float = 20.0) -> pd.DataFrame:

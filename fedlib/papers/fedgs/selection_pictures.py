@@ -54,14 +54,15 @@ def park() -> tuple[Figure, pd.DataFrame]:
 def loop() -> tuple[Figure, pd.DataFrame]:
     """Fig. 2: one round of FedGS."""
     fig, axes = _canvas(9.0, 3.0)
-    texts = ("(1) select\nL devices", "(2) one SGD step\non the next batch", "(3) average\nin the factory", "(4) average\nin the cloud")
+    texts = ("select\nL devices", "one SGD step\non the next batch", "average\nin the factory", "average\nin the cloud")
     places = (-4.2, -1.4, 1.4, 4.2)
     for start, end in ((0, 1), (1, 2), (2, 3)):
         axes.annotate("", (places[end] - 0.95, 2.4), (places[start] + 0.95, 2.4), arrowprops=ARROW)
     for start, top, bend in ((2, 1.6, -0.3), (3, 3.2, 0.2)):
-        axes.annotate("", (places[0], top), (places[start], top), arrowprops=ARROW | {"connectionstyle": f"arc3,rad={bend}"})
-    for place, text, colour in zip(places, texts, (0, 2, 1, 3), strict=True):
-        _label(axes, place, 2.4, text, COLOURS[colour])
+        bent = ARROW | {"connectionstyle": f"arc3,rad={bend}"}
+        axes.annotate("", (places[0], top), (places[start], top), arrowprops=bent)
+    for step, (place, text, colour) in enumerate(zip(places, texts, (0, 2, 1, 3), strict=True), start=1):
+        _label(axes, place, 2.4, f"({step}) {text}", COLOURS[colour])
     axes.text(-1.4, 0.35, "T times a round", ha="center", fontsize=10)
     axes.text(0, 4.75, "R rounds", ha="center", fontsize=10)
     return fig, pd.DataFrame(LOOP, columns=["step", "what", "when"]).set_index("step")
@@ -83,7 +84,7 @@ def _label(axes: Axes, x: float, y: float, text: str, colour) -> None:
 
 
 def super_node(problems: Problems, factory: int = 0) -> tuple[Figure, pd.DataFrame]:
-    """Class shares of one device's batch, of ten devices at random and of ten with GBP-CS, over the real distribution."""
+    """Class shares of one batch, of ten devices at random and of ten with GBP-CS, over the real distribution."""
     A, y, real = problems.A[factory], problems.y[factory], problems.real
     rng = generator(problems.seed, "super node")
     masks = {"at random": selection.random(A, y, problems.park.size, rng).mask}
@@ -117,7 +118,8 @@ def initialisers(curves: pd.DataFrame, optimum: pd.DataFrame) -> Figure:
             wide = line.pivot_table(index="iteration", columns=["seed", "factory"], values="divergence").ffill()
             colour, marker = STARTS[name]
             axes.plot(wide.mean(axis=1), color=COLOURS[colour], marker=marker, markersize=5, label=name)
-        axes.axhline(best["divergence"].mean(), color="black", linestyle="--", linewidth=1.2, label="optimum (brute force)")
+        least = best["divergence"].mean()
+        axes.axhline(least, color="black", linestyle="--", linewidth=1.2, label="optimum (brute force)")
         axes.set(title=title, xlabel="iteration of GBP-CS, warm-up included", yscale="log")
     row[0].set_ylabel("divergence")
     row[0].set_yticks(ticks := [0.03, 0.04, 0.05, 0.07, 0.1, 0.15], ticks)
@@ -127,7 +129,7 @@ def initialisers(curves: pd.DataFrame, optimum: pd.DataFrame) -> Figure:
 
 
 def divergences(frame: pd.DataFrame, iid: float, printed: dict[str, tuple[float, float]]) -> Figure:
-    """Fig. 4a: the first seed's factories one by one; right of them, all seeds and factories as ranges beside the printed ones."""
+    """Fig. 4a: the first seed's factories one by one, and the ranges over all beside the printed ones."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True, layout="constrained", width_ratios=(3, 2))
     points = frame[frame["point"] == "factory"]
     for place, (name, own) in enumerate(points.groupby("sampler", sort=False)):
@@ -181,7 +183,7 @@ def races(trace: pd.DataFrame) -> Figure:
         colour, marker = LOOKS[name]
         axes.step(own["seconds"], own["divergence"], where="post", color=COLOURS[colour], linewidth=1.6)
         last = own.iloc[-1]
-        axes.plot(last["seconds"], last["divergence"], marker, color=COLOURS[colour], markersize=9, linestyle="-", label=name)
+        axes.plot(last["seconds"], last["divergence"], marker, color=COLOURS[colour], markersize=9, label=name)
     best = trace["divergence"].min()
     axes.axhline(best, color="black", linestyle="--", linewidth=1)
     axes.set(xscale="log", xlabel="elapsed time in s", ylabel="best divergence so far")

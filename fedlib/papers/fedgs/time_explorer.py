@@ -12,12 +12,13 @@ from fedlib.papers.fedgs.time_model import Setting
 
 def explorer(s: Setting) -> ipywidgets.VBox:
     """The sliders at this setting."""
+    seconds = {"min": 0, "max": 2, "step": 0.005, "readout_format": ".3f"}
     sliders = {
         "iterations": ipywidgets.IntSlider(int(s.iterations), min=1, max=200, description="T"),
         "factories": ipywidgets.IntSlider(int(s.factories), min=1, max=50, description="M"),
         "selected": ipywidgets.IntSlider(int(s.selected), min=1, max=40, description="L"),
         "ratio": ipywidgets.FloatLogSlider(s.ratio, min=0, max=2.4, step=0.05, description="ratio"),
-        "select_s": ipywidgets.FloatSlider(s.select_s, min=0, max=2, step=0.005, readout_format=".3f", description="select, s"),
+        "select_s": ipywidgets.FloatSlider(s.select_s, **seconds, description="select, s"),
     }
     words, picture = ipywidgets.HTML(), ipywidgets.Image(format="png")
 

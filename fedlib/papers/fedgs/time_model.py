@@ -1,4 +1,4 @@
-"""Time of a round (FedGS, Section VI-B, Proposition 4): FedGS against FedAvg, and against FedAvg with base stations that average.
+"""Time of a round (FedGS, Section VI-B, Proposition 4): FedGS against FedAvg, with and without averaging base stations.
 
 All times in seconds. Every function takes one `Setting`; its fields may be arrays, which gives sweeps.
 """
@@ -51,7 +51,7 @@ def fedavg_s(s: Setting) -> float:
 
 
 def hierarchical_s(s: Setting) -> float:
-    """Not in the paper's comparison: FedAvg whose base stations average first, so that M models travel outside and L inside, once."""
+    """Not in the paper's comparison: FedAvg whose base stations average, so that M models travel outside."""
     return s.factories * s.outside_s + s.selected * s.inside_s + s.iterations * s.step_s
 
 
@@ -59,13 +59,13 @@ METHODS = {"FedGS": fedgs_s, "FedAvg": fedavg_s, "FedAvg, averaged in the factor
 
 
 def threshold(s: Setting) -> float:
-    """B_int / B_ext above which FedGS's round is the shorter one, Proposition 4: TL / (M(L - 1)); with one device a factory, never."""
+    """Proposition 4: FedGS's round is the shorter one where B_int / B_ext is above this; infinite for L = 1."""
     with np.errstate(divide="ignore"):
         return np.divide(s.iterations * s.selected, s.factories * (s.selected - 1.0))
 
 
 def exact_threshold(s: Setting) -> float:
-    """The same without neglecting T_select: TL / (M(L - 1) - T T_select / (2S / (beta B_ext))), infinite where selecting is too slow."""
+    """The same with T_select kept, by the second line of Proof 4; infinite where selecting takes too long."""
     room = s.factories * (s.selected - 1.0) - s.iterations * s.select_s / s.outside_s
     with np.errstate(divide="ignore"):
         return np.where(room > 0, np.divide(s.iterations * s.selected, room), np.inf)[()]
@@ -89,7 +89,8 @@ def sweep(s: Setting, ranges: dict[str, list]) -> pd.DataFrame:
         moved = replace(s, **{name: np.asarray(values, dtype=float)})
         for method, seconds in METHODS.items():
             took = seconds(moved) * np.ones(len(values))
-            frames.append(pd.DataFrame({"sweep": name, "value": moved.__dict__[name], "method": method, "seconds": took}))
+            about = {"sweep": name, "value": getattr(moved, name), "method": method}
+            frames.append(pd.DataFrame(about | {"seconds": took}))
     return pd.concat(frames, ignore_index=True).assign(seed=0)
 
 
@@ -119,17 +120,15 @@ def break_even(s: Setting) -> pd.DataFrame:
     rows = []
     for method, seconds in list(METHODS.items())[1:]:
         for what, ours, theirs in (("one round", 1, 1), ("to 82%", ROUNDS["FedGS"], ROUNDS["FedAvg"])):
-            place = _crossing(lambda ratio: ours * fedgs_s(replace(s, ratio=ratio)) - theirs * seconds(replace(s, ratio=ratio)))
+            moved = [replace(s, ratio=1.0), replace(s, ratio=np.inf)]
+            place = _crossing(*(ours * fedgs_s(at) - theirs * seconds(at) for at in moved))
             rows.append({"against": method, "time": what, "FedGS is faster from a ratio of": place})
     return pd.DataFrame(rows)
 
 
-def _crossing(excess) -> float:
-    """Where a function of the ratio that falls below zero once does so: times are linear in 1 / ratio, so two points tell all."""
-    at_one, limit = excess(1.0), excess(np.inf)
-    if limit >= 0:
-        return np.inf
-    return max(0.0, 1 - at_one / limit) if at_one > 0 else 0.0
+def _crossing(at_one: float, at_infinity: float) -> float:
+    """The ratio at which a difference of times is zero: it is linear in 1 / ratio, so two points tell all."""
+    return max(0.0, 1 - at_one / at_infinity) if at_infinity < 0 else np.inf
 
 
 # Audits
@@ -152,7 +151,7 @@ def algebra(draws: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def selecting(s: Setting, share: float = 0.1, usual_gbit: float = 1.0) -> pd.DataFrame:
-    """How fast the way to the cloud would have to be for T_select to take a share of what FedGS saves, M(L - 1) models."""
+    """How fast the way to the cloud must be for T_select to eat a share of the saving, M(L - 1) models."""
     outside_s = s.iterations * s.select_s / (share * s.factories * (s.selected - 1))
     gbit = 2 * s.model_bits / outside_s / 1e9
     quantity = f"Gbit/s to the cloud at which selecting eats {share:.0%} of the saving"
@@ -160,9 +159,10 @@ def selecting(s: Setting, share: float = 0.1, usual_gbit: float = 1.0) -> pd.Dat
 
 
 def own_settings(ratio: float = RATIOS[0]) -> pd.DataFrame:
-    """The settings of Fig. 5, against the lower end of the printed range; cells that 350 devices cannot fill are left out."""
+    """The settings of Fig. 5 that 350 devices can fill, against the lower end of the printed range."""
     cells = [(iterations, 10, 10) for iterations in (10, 30, 50)]
-    cells += [(50, factories, chosen) for factories in (5, 10, 20) for chosen in (5, 10, 20, 40) if chosen <= 350 // factories]
+    cells += [(50, factories, chosen) for factories in (5, 10, 20) for chosen in (5, 10, 20, 40)]
+    cells = [cell for cell in cells if cell[1] * cell[2] <= 350]
     rows = []
     for iterations, factories, chosen in dict.fromkeys(cells):
         needed = float(threshold(Setting(iterations=iterations, factories=factories, selected=chosen)))
@@ -172,7 +172,7 @@ def own_settings(ratio: float = RATIOS[0]) -> pd.DataFrame:
 
 
 def against_hierarchy(s: Setting) -> pd.DataFrame:
-    """Section III says that base stations average before they upload; Eq. (22) does not let them. With it, who is faster?"""
+    """Section III lets base stations average before they upload, Eq. (22) does not. With it, who is faster?"""
     rows = []
     for ratio in RATIOS:
         moved = replace(s, ratio=ratio)

@@ -1,4 +1,4 @@
-"""Drawings of the FedGS time notebook: Proposition 4 as four sweeps, the time to a target, and the picture behind the sliders."""
+"""Drawings of the FedGS time notebook: Proposition 4 as four sweeps, the time to a target, the sliders' picture."""
 
 import matplotlib.pyplot as plt
 import numpy as np
