@@ -174,7 +174,7 @@ def federate(
 def _of_writers(
     dataset: data.Dataset, parts: list[np.ndarray], rest: np.ndarray, network: nn.Sequential, seed: int, l2: float
 ) -> Federation:
-    """Clients are writers: they are tested on what they wrote themselves, and the `rest` of the writers is held out."""
+    """Clients are writers: they are tested on what they wrote themselves, the `rest` of the writers is held out."""
     client_of = torch.full((int(dataset.writer_train.max()) + 1,), -1)
     client_of[dataset.writer_train[[part[0] for part in parts]]] = torch.arange(len(parts))
     wrote = client_of[dataset.writer_test]

@@ -1,6 +1,6 @@
 """FedGS and three of its rivals written from their definitions: one device, one batch, one number at a time.
 
-Gradients come from torch's autograd on the network itself; nothing here is shared with the fast path but the random draws.
+Gradients come from torch's autograd on the network itself; nothing but the random draws is shared with the fast path.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
 """FedFusion (Yao et al., ICIP 2019): during local training the classifier sees the features of two extractors, fused.
 
-E_g is the extractor as received and stays fixed, E_l is the one being trained; an operator F fuses their feature maps and
-the classifier C works on F(E_g(x), E_l(x)). Clients send E_l, F and C. When they have been averaged, both extractors are
-the same again, so the server's model is C(F(E(x), E(x))).
+E_g is the extractor as received and stays fixed, E_l is the one being trained; an operator F fuses their feature maps
+and the classifier C works on F(E_g(x), E_l(x)). Clients send E_l, F and C. When they have been averaged, both
+extractors are the same again, so the server's model is C(F(E(x), E(x))).
 
 | operator | F | weights |
 |---|---|---|
@@ -115,14 +115,14 @@ class TwoStreams:
         return torch.stack(found).add_(weights, alpha=self.federation.l2)
 
     def gradient(self, weights: torch.Tensor, rows: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-        x = conv.images(self.federation.x[rows])
+        x, sizes = conv.images(self.federation.x[rows]), [*self.sizes, len(weights) - sum(self.sizes)]
         with torch.enable_grad():
-            leaf = weights.detach().requires_grad_()
-            extractor, classifier, operator = leaf.split([*self.sizes, len(leaf) - sum(self.sizes)])
+            leaves = [part.clone().requires_grad_() for part in weights.split(sizes)]
+            extractor, classifier, operator = leaves
             own = conv.outputs(self.extractor, extractor, x)[1]
             logits = conv.outputs(self.classifier, classifier, self.fuse(operator, self.maps[rows], own))[1]
             losses = functional.cross_entropy(logits, self.federation.y[rows], reduction="none")
-            return torch.autograd.grad((losses * share).sum(), leaf)[0]
+            return torch.cat(torch.autograd.grad((losses * share).sum(), leaves))
 
 
 def halves(network: nn.Sequential) -> tuple[nn.Sequential, nn.Sequential]:

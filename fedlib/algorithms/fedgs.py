@@ -1,10 +1,10 @@
-"""FedGS (Li et al.: "Data Heterogeneity-Robust Federated Learning via Group Client Selection in Industrial IoT", IEEE IoT Journal
-2022), Section IV: factories build super nodes whose batches look alike, and synchronise them in two steps.
+"""FedGS (Li et al.: "Data Heterogeneity-Robust Federated Learning via Group Client Selection in Industrial IoT", IEEE
+IoT Journal 2022), Section IV: factories build super nodes whose batches look alike, and synchronise them in two steps.
 
-In each iteration a factory picks L devices whose next batches together have the classes of the whole world. They take one
-SGD step and are averaged inside the factory (internal synchronisation); after T iterations the factories' models are
-averaged (external synchronisation). One step from a shared model followed by the mean is one step on the union of the
-batches, and that is what is computed.
+In each iteration a factory picks L devices whose next batches together have the classes of the whole world. They take
+one SGD step and are averaged inside the factory (internal synchronisation); after T iterations the factories' models
+are averaged (external synchronisation). One step from a shared model followed by the mean is one step on the union of
+the batches, and that is what is computed.
 """
 
 from dataclasses import dataclass
@@ -90,7 +90,9 @@ class FedGS(Algorithm):
         sizes = np.array([len(group) for group in groups])
         return [np.stack([groups[m] for m in np.flatnonzero(sizes == size)]) for size in np.unique(sizes)[::-1]]
 
-    def select_alike(self, block: np.ndarray, counts: np.ndarray, real: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
+    def select_alike(
+        self, block: np.ndarray, counts: np.ndarray, real: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The same for factories of one size, all at once."""
         drawn = rng.permuted(block, axis=1)
         random, others = drawn[:, : self.presampled], np.sort(drawn[:, self.presampled :], axis=1)

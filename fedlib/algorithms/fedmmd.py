@@ -1,9 +1,9 @@
-"""FedMMD (Yao, Huang, Sun: "Two-stream federated learning", VCIP 2018): the local model is kept close to the received one in
-what it says about the client's samples.
+"""FedMMD (Yao, Huang, Sun: "Two-stream federated learning", VCIP 2018): the local model is kept close to the received
+one in what it says about the client's samples.
 
 A client descends cross-entropy + gamma * MMD^2 between the outputs of the trained and of the received, fixed model. The
 discrepancy is measured with a sum of Gaussian kernels of many widths, as in the authors' own implementation; theirs has
-seven widths more, from 1e-6 to 0.1. These are narrower than a step of SGD moves the outputs, so they would let rounding decide.
+six widths more, 1e-6 to 0.1. They are narrower than a step of SGD moves the outputs and would let rounding decide.
 """
 
 from dataclasses import dataclass

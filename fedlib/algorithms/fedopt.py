@@ -1,7 +1,8 @@
 """FedOpt (Reddi et al., ICLR 2021) and FedAvgM (Hsu et al., 2019): the server descends the clients' mean change.
 
-Clients train as in FedAvg. The server does not take over their average but treats Delta, average less model, as the opposite
-of a gradient and hands it to an optimiser: plain SGD, SGD with momentum, Adagrad, Adam or Yogi. The methods differ in one line.
+Clients train as in FedAvg. The server does not take over their average but treats Delta, average less model, as the
+opposite of a gradient and hands it to an optimiser: plain SGD, SGD with momentum, Adagrad, Adam or Yogi. The methods
+differ in one line.
 """
 
 from dataclasses import dataclass

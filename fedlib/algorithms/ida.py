@@ -1,7 +1,7 @@
 """IDA, inverse distance aggregation (Yeganeh et al., MICCAI workshops 2020): models far from the average count less.
 
-alpha_k = 1/Z * |w_avg - w_k|^-1, with the plain mean w_avg of the participants' models, the l1 norm, and Z such that the
-alphas add up to one. Two variants multiply alpha_k by a second factor before they are normalised.
+alpha_k = 1/Z * |w_avg - w_k|^-1, with the plain mean w_avg of the participants' models, the l1 norm, and Z such that
+the alphas add up to one. Two variants multiply alpha_k by a second factor before they are normalised.
 """
 
 from dataclasses import dataclass

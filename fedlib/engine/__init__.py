@@ -90,8 +90,15 @@ def train(
 
 
 def train_mean(
-    federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, shares: torch.Tensor, direction=None, loss=None
-):
+    federation,
+    start: torch.Tensor,
+    clients: np.ndarray,
+    work: Work,
+    round: int,
+    shares: torch.Tensor,
+    direction: Direction | None = None,
+    loss: Loss | None = None,
+) -> torch.Tensor:
     """sum_i shares_i * w_i of the clients trained from one start, in bounded memory: the step of plain averaging.
 
     `direction` and `loss` as in `train`; they see parts of the cohort, so `batch.pick` has no meaning for them.

@@ -1,6 +1,7 @@
 """The exponential function for losses, with digits that do not depend on the processor.
 
-torch hands exponentials of whole tensors to MKL, which approximates differently on Intel's and AMD's processors; NumPy does not.
+torch hands exponentials of whole tensors to MKL, which approximates differently on Intel's and AMD's processors; NumPy
+does not.
 """
 
 import numpy as np

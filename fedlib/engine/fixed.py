@@ -1,6 +1,8 @@
-"""What layers with fixed weights make of samples, computed once: for methods that keep a frozen model beside the trained one.
+"""What layers with fixed weights make of samples, computed once: for methods that keep a frozen model beside the
+trained one.
 
-A received model that stays as it is during a round has one output for each sample, so several local epochs need it only once.
+A received model that stays as it is during a round has one output for each sample, so several local epochs need it only
+once.
 """
 
 import numpy as np
@@ -20,7 +22,7 @@ def outputs(layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> to
 
 @torch.no_grad()
 def outputs_of_clients(federation, layers: nn.Sequential, weights: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
-    """The outputs for all samples of these clients, one row a row of the federation's x; zero for other clients' rows."""
+    """The outputs for all samples of these clients, one row a row of the federation's x; zero for other rows."""
     rows = torch.cat([federation.rows[client] for client in clients]).unique()
     found = outputs(layers, weights, federation.x[rows])
     of_all = torch.zeros(len(federation.y), *found.shape[1:])

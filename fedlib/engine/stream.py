@@ -1,7 +1,8 @@
 """Data that arrive as a stream: every device has a queue of samples, and a batch leaves it for good once it is used.
 
-A device's samples come in a random order. A finite data set is not an endless stream: when all samples have come, they come
-again in a new order, so the queue never runs dry and every batch has the same size. Until then no sample is used twice.
+A device's samples come in a random order. A finite data set is not an endless stream: when all samples have come, they
+come again in a new order, so the queue never runs dry and every batch has the same size. Until then no sample is used
+twice.
 """
 
 import numpy as np
@@ -38,7 +39,8 @@ class Streams:
         own = self.federation.rows[device].numpy()
         first = int(self.taken[device]) * self.batch
         passes, places = np.divmod(np.arange(first, first + self.batch), len(own))
-        parts = [self.order(device, number, len(own))[places[passes == number]] for number in np.unique(passes).tolist()]
+        numbers = np.unique(passes).tolist()
+        parts = [self.order(device, number, len(own))[places[passes == number]] for number in numbers]
         return own[np.concatenate(parts)]
 
     def order(self, device: int, number: int, size: int) -> np.ndarray:
