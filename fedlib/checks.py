@@ -132,15 +132,16 @@ def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_
 def rises(
     frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better: bool = False, where: dict | None = None
 ) -> Finding:
-    """The value improves from each level of `key` to the next higher one, at every level of `over`."""
+    """The value improves from each level of `key` to the next higher one measured, at every level of `over`."""
     frame = only(frame, where)
     means = frame.groupby([over, key])[value].mean().unstack()
     sign = -1 if lower_is_better else 1
-    steps = [
-        counts(sign * paired(frame, value, key, higher, lower, {over: level}))
+    gains = [
+        sign * paired(frame, value, key, higher, lower, {over: level})
         for level in means.index
-        for lower, higher in pairwise(means.columns)
+        for lower, higher in pairwise(means.loc[level].dropna().index)
     ]
+    steps = [counts(gain) for gain in gains]
     evidence = means.reset_index()
     evidence.columns = [str(column) for column in evidence.columns]
     return Finding(verdict(sum(steps), len(steps)), f"{sum(steps)} of {len(steps)} steps", evidence)
@@ -191,6 +192,36 @@ def with_seeds(frame: pd.DataFrame, check: str, seeds: int, **options) -> Findin
     return replace(finding, verdict="not tested", note=note.strip())
 
 
+def flat(frame: pd.DataFrame, value: str, key: str, over: str, within: float, levels: list | None = None) -> Finding:
+    """The means of all levels of `key` (or of some) lie within `within` of each other, at every level of `over`."""
+    wanted = frame if levels is None else frame[frame[key].isin(levels)]
+    means = wanted.groupby([over, key])[value].mean().unstack()
+    spans = (means.max(axis=1) - means.min(axis=1))[means.notna().sum(axis=1) > 1]
+    evidence = means.assign(range=spans).reset_index()
+    evidence.columns = [str(column) for column in evidence.columns]
+    if spans.empty or not set(levels or ()) <= set(means.columns):
+        return Finding(verdict(0, 0), "0 of 0 levels", evidence)
+    holds = int((spans <= within).sum())
+    note = f"Largest range {spans.max():.4f}; counted as flat up to {within:g}."
+    return Finding(verdict(holds, len(spans)), f"{holds} of {len(spans)} levels", evidence, note=note)
+
+
+def ratio(frame: pd.DataFrame, value: str, key: str, first: str, second: str, printed: float, within: float) -> Finding:
+    """first / second, seed by seed, is about the printed ratio; partly so if it lies on the same side of 1."""
+    table = frame.pivot_table(index="seed", columns=key, values=value)
+    if not {first, second} <= set(table):
+        return Finding(verdict(0, 0), None, table.reset_index(), reported=printed)
+    evidence = table[[first, second]].assign(ratio=table[first] / table[second]).reset_index()
+    ratios = evidence["ratio"].dropna()
+    if ratios.empty:
+        return Finding(verdict(0, 0), None, evidence, reported=printed)
+    close = abs(ratios.mean() - printed) <= within
+    same_side = counts((ratios - 1) * (1 if printed > 1 else -1))
+    found = "reproduced" if close else "partly" if same_side else "not reproduced"
+    spread = float(ratios.std()) if len(ratios) > 1 else None
+    return Finding(found, f"{ratios.mean():.2f}", evidence, spread=spread, reported=printed)
+
+
 def statement(frame: pd.DataFrame) -> Finding:
     """An audit worked out in a notebook: columns quantity, printed, found and holds, one row a quantity."""
     if frame.empty:
@@ -211,5 +242,7 @@ def _short(value) -> str:
 
 CHECKS: dict[str, Callable[..., Finding]] = {
     check.__name__: check
-    for check in (above, near, gap_grows, worst, rises, stays_below, at_least, close, with_seeds, statement)
+    for check in (
+        above, near, gap_grows, worst, rises, flat, ratio, stays_below, at_least, close, with_seeds, statement,
+    )
 }

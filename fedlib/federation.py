@@ -32,6 +32,8 @@ class Federation:
     l2: float = 0.0  # the objective adds l2/2 * |w|^2
     fingerprint: str = ""  # of the partition: two people can see that they split alike
     poisoners: tuple[int, ...] = ()  # clients whose labels are all wrong
+    test_clients: torch.Tensor | None = None  # which client wrote each test sample, where clients are writers
+    held_out: tuple[torch.Tensor, torch.Tensor] | None = None  # samples and labels of writers that are no clients
 
     @property
     def clients(self) -> int:
@@ -146,13 +148,15 @@ def federate(
     test_samples: int | None = None,
     client_samples: int | None = None,
     poisoners: int = 0,
+    network_options: dict | None = None,
     **options,
 ) -> Federation:
     """A federation from names: `federate("mnist_hog", "dirichlet_clients", 400, alpha=0.5)`.
 
     `samples` keeps a random part of the training set, `test_samples` one of the test set, the same for all methods of a
-    seed; `options` go to the partitioner, and so does `client_samples`, what each client of the FedACS environments holds.
-    So many `poisoners`, drawn at random, have only wrong labels.
+    seed; writers that are no clients are held out with all their samples. `network_options` change the network's size and
+    start where they can be changed. `options` go to the partitioner, and so does `client_samples`, what each client of the
+    FedACS environments holds. So many `poisoners`, drawn at random, have only wrong labels.
     """
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
@@ -163,12 +167,42 @@ def federate(
     deal = partition.PARTITIONERS[partitioner]
     labels = (dataset.writer_train if partitioner == "by_writer" else dataset.y_train).numpy()[keep]
     parts = [keep[part] for part in deal(labels, clients, **options, rng=generator(seed, "partition"))]
-    built = models.build(network, len(dataset.classes), sample_shape(dataset))
+    built = models.build(network, len(dataset.classes), sample_shape(dataset), **(network_options or {}))
     if test_samples is not None:
         shown = _subset(len(dataset.y_test), test_samples, seed, "test_samples")
-        dataset = replace(dataset, x_test=dataset.x_test[shown], y_test=dataset.y_test[shown])
+        dataset = _tested_on(dataset, torch.as_tensor(shown))
+    if partitioner == "by_writer":
+        clients_of = dataset.writer_train[[part[0] for part in parts]]
+        rest = np.flatnonzero(~np.isin(dataset.writer_train, clients_of))
+        return _of_writers(dataset, parts, rest, built, seed, l2)
     dealt = assemble(dataset, parts, built, seed, l2)
     return poison(dealt, draw_poisoners(dealt, poisoners)) if poisoners else dealt
+
+
+def _of_writers(
+    dataset: data.Dataset, parts: list[np.ndarray], rest: np.ndarray, network: nn.Sequential, seed: int, l2: float
+) -> Federation:
+    """Clients are writers: they are tested on what they wrote themselves, the `rest` of the writers is held out."""
+    client_of = torch.full((int(dataset.writer_train.max()) + 1,), -1)
+    client_of[dataset.writer_train[[part[0] for part in parts]]] = torch.arange(len(parts))
+    wrote = client_of[dataset.writer_test]
+    dataset = _tested_on(dataset, wrote >= 0)
+    return replace(
+        assemble(dataset, parts, network, seed, l2),
+        test_clients=wrote[wrote >= 0],
+        held_out=(inputs(dataset.x_train[rest], network), dataset.y_train[rest]),
+    )
+
+
+def _tested_on(dataset: data.Dataset, rows: torch.Tensor) -> data.Dataset:
+    """The data set with these test samples only."""
+    writers = dataset.writer_test
+    return replace(
+        dataset,
+        x_test=dataset.x_test[rows],
+        y_test=dataset.y_test[rows],
+        writer_test=None if writers is None else writers[rows],
+    )
 
 
 def _accepted(client_samples: int, partitioner: str) -> int:

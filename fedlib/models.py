@@ -42,14 +42,18 @@ def cnn_fedsr(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
     )  # fmt: skip
 
 
-def cnn_leaf(classes: int, shape: tuple[int, ...], width: int = 32, hidden: int = 2048) -> nn.Sequential:
-    """LEAF's FEMNIST network; `width` and `hidden` shrink it for quick runs."""
+def cnn_leaf(
+    classes: int, shape: tuple[int, ...], width: int = 32, hidden: int = 2048, gain: float = 1.0
+) -> nn.Sequential:
+    """LEAF's FEMNIST network; `width` and `hidden` shrink it, `gain` widens its first weights (He's rule: 6^0.5)."""
     channels, height, depth = _image(shape)
-    return nn.Sequential(
+    network = nn.Sequential(
         nn.Conv2d(channels, width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(width, 2 * width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Flatten(), nn.Linear(2 * width * (height // 4) * (depth // 4), hidden), nn.ReLU(), nn.Linear(hidden, classes),
     )  # fmt: skip
+    network.gain = gain
+    return network
 
 
 def lenet_tutorial(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
@@ -86,7 +90,8 @@ def initialise(network: nn.Sequential, seed: int) -> None:
     for layer in network:
         if isinstance(layer, nn.Linear | nn.Conv2d):
             bound = layer.weight[0].numel() ** -0.5
-            nn.init.uniform_(layer.weight, -bound, bound, generator=stream)
+            wide = bound * getattr(network, "gain", 1.0)
+            nn.init.uniform_(layer.weight, -wide, wide, generator=stream)
             nn.init.uniform_(layer.bias, -bound, bound, generator=stream)
 
 

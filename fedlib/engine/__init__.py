@@ -95,12 +95,25 @@ def train(
     return trained
 
 
-def train_mean(federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, shares: torch.Tensor):
-    """sum_i shares_i * w_i of the clients trained from one start, in bounded memory: the step of plain averaging."""
+def train_mean(
+    federation,
+    start: torch.Tensor,
+    clients: np.ndarray,
+    work: Work,
+    round: int,
+    shares: torch.Tensor,
+    direction: Direction | None = None,
+    loss: Loss | None = None,
+) -> torch.Tensor:
+    """sum_i shares_i * w_i of the clients trained from one start, in bounded memory: the step of plain averaging.
+
+    `direction` and `loss` as in `train`; they see parts of the cohort, so `batch.pick` has no meaning for them.
+    """
     clients = np.asarray(clients)
     width = max(1, STACK_BYTES // (4 * start.numel()))
     parts = [slice(first, first + width) for first in range(0, len(clients), width)]
-    means = (weighted_sum(shares[part], train(federation, start, clients[part], work, round)) for part in parts)
+    trained = (train(federation, start, clients[part], work, round, direction, loss) for part in parts)
+    means = (weighted_sum(shares[part], models) for part, models in zip(parts, trained, strict=True))
     return reduce(torch.add, means)
 
 

@@ -1,0 +1,105 @@
+"""FedGS (Li et al.: "Data Heterogeneity-Robust Federated Learning via Group Client Selection in Industrial IoT", IEEE
+IoT Journal 2022), Section IV: factories build super nodes whose batches look alike, and synchronise them in two steps.
+
+In each iteration a factory picks L devices whose next batches together have the classes of the whole world. They take
+one SGD step and are averaged inside the factory (internal synchronisation); after T iterations the factories' models
+are averaged (external synchronisation). One step from a shared model followed by the mean is one step on the union of
+the batches, and that is what is computed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedlib import engine, selection
+from fedlib.algorithms.algorithm import Algorithm, State
+from fedlib.engine.stream import Streams
+from fedlib.federation import Federation
+from fedlib.streams import generator
+
+SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}
+
+
+@dataclass(frozen=True)
+class FedGS(Algorithm):
+    """Hyper-parameters with the paper's symbols; `presampled = devices` leaves the choice of devices to chance."""
+
+    factories: int = 10  # M; neighbouring clients share a factory
+    devices: int = 10  # L, devices that take part in each factory and iteration
+    presampled: int = 2  # L_rnd of them are drawn at random
+    batch: int = 32  # n, samples a device and iteration
+    iterations: int = 50  # T, internal synchronisations a round
+    lr: float = 0.01  # eta
+    sampler: str = "gbp_cs"  # who chooses the others; best_swap is our own
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.participation != 1:
+            raise ValueError("FedGS draws its devices itself: leave participation at 1 and set `devices`")
+        for name in ("factories", "devices", "batch", "iterations"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not 0 <= self.presampled <= self.devices:
+            raise ValueError(f"presampled={self.presampled} must lie between 0 and devices={self.devices}")
+        if self.sampler not in SAMPLERS:
+            raise ValueError(f"sampler={self.sampler!r} must be one of {', '.join(SAMPLERS)}")
+
+    def init(self, federation: Federation) -> State:
+        smallest = federation.clients // self.factories
+        if smallest < self.devices:
+            raise ValueError(
+                f"{federation.clients} devices in {self.factories} factories leave {smallest} in the smallest one, "
+                f"but devices={self.devices} are wanted: take fewer, or more clients"
+            )
+        taken = torch.zeros(federation.clients, dtype=torch.int64)
+        return super().init(federation) | {"taken": taken, "divergence": torch.tensor(float("nan"))}
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        streams = Streams(federation, self.batch, state["taken"].numpy())
+        models = state["weights"].repeat(self.factories, 1)  # omega^m
+        divergence = []
+        for t in range((round - 1) * self.iterations, round * self.iterations):
+            chosen, distances = self.select(federation, streams.counts, t)
+            rows = [torch.as_tensor(streams.rows[own].ravel()) for own in chosen]
+            models = engine.step_on_rows(federation, models, rows, self.lr)  # (3) and (4) in one
+            streams.advance(np.concatenate(chosen))
+            divergence.append(distances.mean() / (self.batch * self.devices))
+        even = torch.full((self.factories,), 1 / self.factories)
+        return {
+            "weights": engine.weighted_sum(even, models),  # (5)
+            "taken": torch.from_numpy(streams.taken),
+            "divergence": torch.tensor(np.mean(divergence), dtype=torch.float32),
+        }
+
+    def measure(self, federation: Federation, state: State) -> dict[str, float]:
+        """Scores, and ||P_t^m - P_real|| as a mean over factories and the round's iterations."""
+        return super().measure(federation, state) | {"divergence": float(state["divergence"])}
+
+    def select(self, federation: Federation, counts: np.ndarray, t: int) -> tuple[list[np.ndarray], np.ndarray]:
+        """C_t^m, the devices of each factory in iteration t, Algorithm 2, and their distances ||Ax - y||."""
+        real = selection.real_distribution(federation.class_counts.numpy())  # P_real, (2)
+        rng = generator(federation.seed, "presampled", t)
+        found = [self.select_alike(block, counts, real, rng) for block in self.blocks(federation.clients)]
+        chosen = [devices for block, _ in found for devices in block]
+        return chosen, np.concatenate([distances for _, distances in found])
+
+    def blocks(self, clients: int) -> list[np.ndarray]:
+        """The factories' devices (factories, K^m), those of equal size together: sizes differ by one at most."""
+        groups = np.array_split(np.arange(clients), self.factories)
+        sizes = np.array([len(group) for group in groups])
+        return [np.stack([groups[m] for m in np.flatnonzero(sizes == size)]) for size in np.unique(sizes)[::-1]]
+
+    def select_alike(
+        self, block: np.ndarray, counts: np.ndarray, real: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same for factories of one size, all at once."""
+        drawn = rng.permuted(block, axis=1)
+        random, others = drawn[:, : self.presampled], np.sort(drawn[:, self.presampled :], axis=1)
+        y = selection.target(real, self.batch * self.devices, counts[random].sum(axis=1))  # (11)
+        if self.presampled == self.devices:
+            return random, np.sqrt((y * y).sum(axis=1))
+        candidates = np.swapaxes(counts[others], 1, 2)  # A_t^m
+        found = SAMPLERS[self.sampler](candidates, y, self.devices - self.presampled)
+        chosen = np.take_along_axis(others, found.devices, axis=1)
+        return np.concatenate([random, chosen], axis=1), found.distance

@@ -1,0 +1,109 @@
+"""FedOpt (Reddi et al., ICLR 2021) and FedAvgM (Hsu et al., 2019): the server descends the clients' mean change.
+
+Clients train as in FedAvg. The server does not take over their average but treats Delta, average less model, as the
+opposite of a gradient and hands it to an optimiser: plain SGD, SGD with momentum, Adagrad, Adam or Yogi. The methods
+differ in one line.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedlib import engine
+from fedlib.algorithms.algorithm import State
+from fedlib.algorithms.fedavg import FedAvg
+from fedlib.federation import Federation
+
+
+@dataclass(frozen=True)
+class FedOpt(FedAvg):
+    """Plain SGD at the server; `server_lr = 1` is FedAvg."""
+
+    server_lr: float = 1.0  # eta, the server's rate
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.server_lr <= 0:
+            raise ValueError(f"server_lr={self.server_lr} must be positive")
+
+    def change(self, federation: Federation, state: State, round: int) -> torch.Tensor:
+        """Delta_t, the participants' average less the server's model."""
+        return super().round(federation, state, round)["weights"] - state["weights"]
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        return {"weights": state["weights"] + self.server_lr * self.change(federation, state, round)}
+
+
+@dataclass(frozen=True)
+class FedAvgM(FedOpt):
+    """SGD with momentum at the server."""
+
+    beta: float = 0.9  # how much of the last step lives on; 0 (with server_lr = 1) is FedAvg
+
+    def __post_init__(self):
+        super().__post_init__()
+        _require_decay(beta=self.beta)
+
+    def init(self, federation: Federation) -> State:
+        return super().init(federation) | {"m": torch.zeros_like(federation.start)}
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        m = self.beta * state["m"] + self.change(federation, state, round)
+        return {"weights": state["weights"] + self.server_lr * m, "m": m}
+
+
+@dataclass(frozen=True)
+class FedAdagrad(FedOpt):
+    """Adagrad at the server, and the frame of the other two: only `second_moment` differs."""
+
+    server_lr: float = 0.1
+    beta1: float = 0.0  # decay of the first moment; 0 is no momentum
+    tau: float = 1e-3  # adaptivity: the larger, the closer to plain SGD
+
+    def __post_init__(self):
+        super().__post_init__()
+        _require_decay(beta1=self.beta1)
+        if self.tau <= 0:
+            raise ValueError(f"tau={self.tau} must be positive")
+
+    def init(self, federation: Federation) -> State:
+        zeros = torch.zeros_like(federation.start)
+        return super().init(federation) | {"m": zeros, "v": zeros + self.tau**2}
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        delta = self.change(federation, state, round)
+        m = self.beta1 * state["m"] + (1 - self.beta1) * delta
+        v = self.second_moment(state["v"], delta**2)
+        return {"weights": state["weights"] + self.server_lr * m / (engine.root(v) + self.tau), "m": m, "v": v}
+
+    def second_moment(self, v: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
+        return v + square
+
+
+@dataclass(frozen=True)
+class FedAdam(FedAdagrad):
+    """Adam at the server, without bias correction."""
+
+    beta1: float = 0.9
+    beta2: float = 0.99  # decay of the second moment
+
+    def __post_init__(self):
+        super().__post_init__()
+        _require_decay(beta2=self.beta2)
+
+    def second_moment(self, v: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
+        return self.beta2 * v + (1 - self.beta2) * square
+
+
+@dataclass(frozen=True)
+class FedYogi(FedAdam):
+    """Yogi at the server: the second moment moves towards the square, but never by more than a share of the square."""
+
+    def second_moment(self, v: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
+        return v - (1 - self.beta2) * square * torch.sign(v - square)
+
+
+def _require_decay(**decay: float) -> None:
+    for name, value in decay.items():
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}={value} must lie in [0, 1)")

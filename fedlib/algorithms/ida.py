@@ -1,0 +1,56 @@
+"""IDA, inverse distance aggregation (Yeganeh et al., MICCAI workshops 2020): models far from the average count less.
+
+alpha_k = 1/Z * |w_avg - w_k|^-1, with the plain mean w_avg of the participants' models, the l1 norm, and Z such that
+the alphas add up to one. Two variants multiply alpha_k by a second factor before they are normalised.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedlib import engine
+from fedlib.algorithms.algorithm import State
+from fedlib.algorithms.fedavg import FedAvg
+from fedlib.engine.personal import training_accuracy
+from fedlib.federation import Federation
+
+EPSILON = 1e-6  # keeps the inverse finite; clients that are all alike get equal weights
+
+
+@dataclass(frozen=True)
+class IDA(FedAvg):
+    """FedAvg with another mean. On identical models it is FedAvg with equal shares."""
+
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients = self.participants(federation, round)
+        local = engine.train(federation, state["weights"], clients, self.work(round), round)
+        alpha = inverse_distance(local) * self.factor(federation, local, clients)
+        return {"weights": engine.weighted_sum((alpha / alpha.sum()).float(), local)}
+
+    def factor(self, federation: Federation, local: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
+        return torch.ones(len(clients), dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class IDA_INTRAC(IDA):
+    """IDA times the inverse training accuracy: clients that have not learnt their data yet count more."""
+
+    def factor(self, federation: Federation, local: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
+        chance = 1 / federation.classes  # the floor of an accuracy, so that no inverse explodes
+        return 1 / training_accuracy(federation, local, clients).clamp(min=chance)
+
+
+@dataclass(frozen=True)
+class IDA_FedAvg(IDA):
+    """IDA times n_k: distance and data size."""
+
+    def factor(self, federation: Federation, local: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
+        return federation.sizes[torch.as_tensor(clients)].double()
+
+
+def inverse_distance(local: torch.Tensor) -> torch.Tensor:
+    """1 / |w_avg - w_k|, in float64; models are visited one by one to save memory."""
+    mean = engine.weighted_sum(torch.full((len(local),), 1 / len(local)), local)
+    distances = torch.stack([(mean - own).abs().sum(dtype=torch.float64) for own in local])
+    return 1 / (distances + EPSILON)

@@ -1,0 +1,1 @@
+"""FedGS: the runs, pictures and audits of its notebooks."""
