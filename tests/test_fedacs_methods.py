@@ -256,9 +256,9 @@ def test_without_history_only_participants_of_the_round_are_met(skewed):
 
 def test_the_step_size_falls_over_the_local_epochs_of_the_whole_training():
     algorithm = create("randomclients", lr=0.1, decay=0.9993, epochs=5)
-    assert algorithm.work_in(1).lr == 0.1
-    assert algorithm.work_in(1).decay == 0.9993
-    assert algorithm.work_in(1000).lr == pytest.approx(0.1 * 0.9993 ** (5 * 999))
+    assert algorithm.work(1).lr == 0.1
+    assert algorithm.work(1).decay == 0.9993
+    assert algorithm.work(1000).lr == pytest.approx(0.1 * 0.9993 ** (5 * 999))
 
 
 def test_random_clients_without_decay_is_fedavg(make_federation):

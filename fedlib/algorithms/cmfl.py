@@ -36,7 +36,7 @@ class CMFL(RandomClients):
 
     def merge(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
         """The mean of the relevant updates; where none is relevant the model and the last update stay."""
-        local = engine.train(federation, state["weights"], clients, self.work_in(round), round)
+        local = engine.train(federation, state["weights"], clients, self.work(round), round)
         agree = relevance(local - state["weights"], state["update"])
         kept = agree >= self.threshold if round > 1 else torch.ones_like(agree, dtype=torch.bool)
         told = {"relevance": agree.mean(), "kept": kept.float().mean()}

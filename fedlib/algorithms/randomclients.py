@@ -37,10 +37,14 @@ class RandomClients(FedAvg):
         if self.watch < 0:
             raise ValueError(f"watch={self.watch} must be a number of clients, 0 or more")
 
-    def work_in(self, round: int) -> engine.Work:
-        """What a client does in a round: the rate goes on where the last round left it."""
-        rate = self.lr * self.decay ** (self.epochs * (round - 1))
-        return engine.Work(lr=rate, batch=self.batch, epochs=self.epochs, momentum=self.momentum, decay=self.decay)
+    def rate(self, round: int) -> float:
+        """The step size at the start of a round: where the last round left it."""
+        return self.lr * self.decay ** (self.epochs * (round - 1))
+
+    def work(self, round: int = 1) -> engine.Work:
+        """What a client does in a round."""
+        momentum, rate = self.momentum, self.rate(round)
+        return engine.Work(lr=rate, batch=self.batch, epochs=self.epochs, momentum=momentum, decay=self.decay)
 
     def kappa(self, federation: Federation) -> int:
         """Clients a round."""
@@ -57,7 +61,7 @@ class RandomClients(FedAvg):
     def merge(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
         """What local training changes: the new model."""
         share = shares(federation, clients)
-        work = self.work_in(round)
+        work = self.work(round)
         return {"weights": engine.train_mean(federation, state["weights"], clients, work, round, share)}
 
     def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:

@@ -31,8 +31,8 @@ class Rexp3(RandomClients):
         span = torch.tensor([torch.inf, -torch.inf], dtype=torch.float64)
         return super().init(federation) | {"log_weights": zeros, "span": span}
 
-    def rate(self, federation: Federation) -> float:
-        """gamma."""
+    def exploring(self, federation: Federation) -> float:
+        """gamma, the share of blind exploration."""
         best = rexp3.exploration(federation.clients, self.kappa(federation), self.restart)
         return best if self.gamma is None else self.gamma
 
@@ -43,7 +43,7 @@ class Rexp3(RandomClients):
     def chances(self, federation: Federation, state: State, round: int) -> tuple[np.ndarray, np.ndarray]:
         """Each client's chance to take part, and who is capped."""
         log_weights = self.known(federation, state, round)["log_weights"].numpy()
-        return rexp3.probabilities(log_weights, self.kappa(federation), self.rate(federation))
+        return rexp3.probabilities(log_weights, self.kappa(federation), self.exploring(federation))
 
     def choose(self, federation: Federation, state: State, round: int) -> np.ndarray:
         chances, _ = self.chances(federation, state, round)
@@ -56,6 +56,6 @@ class Rexp3(RandomClients):
         rewards = self.rewards(federation, state, clients)
         low, high = min(known["span"][0].item(), rewards.min()), max(known["span"][1].item(), rewards.max())
         gains = (rewards - low) / max(high - low, 1e-30)
-        step = self.kappa(federation) * self.rate(federation) / federation.clients
+        step = self.kappa(federation) * self.exploring(federation) / federation.clients
         moved = rexp3.reinforce(known["log_weights"].numpy(), clients, gains, chances, capped, step)
         return {"log_weights": torch.as_tensor(moved), "span": torch.tensor([low, high], dtype=torch.float64)}
