@@ -80,7 +80,7 @@ def test_names_of_methods_are_lower_case_and_create_gives_the_class():
 
 
 def test_an_unknown_method_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"unknown algorithm 'FedAvg'; known: acfmo, .*fedala, fedavg, feddbe"):
+    with pytest.raises(ValueError, match=r"unknown algorithm 'FedAvg'; known: acfmo, .*fedala, fedavg, .*feddbe"):
         create("FedAvg")
 
 
