@@ -1,4 +1,4 @@
-"""The paper's own numbers, checked: one row a quantity with printed, found and holds. The ledger holds the printed ones."""
+"""The paper's own numbers, checked: one row a quantity with printed, found and holds. The ledger has the printed."""
 
 import pandas as pd
 

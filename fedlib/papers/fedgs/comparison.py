@@ -149,15 +149,15 @@ def in_words(costs: pd.DataFrame) -> str:
     ours, rival = of.loc[OURS], of.loc["each rival"]
     gradients, steps, inside, outside = costs.columns[1:]
     return (
-        f"In a round a rival computes {rival[gradients]:.0f} sample gradients in about {rival[steps]:.0f} steps a device "
-        f"and moves {rival[outside]:.0f} models through the cloud.\n"
+        f"In a round a rival computes {rival[gradients]:.0f} sample gradients in about {rival[steps]:.0f} steps a "
+        f"device and moves {rival[outside]:.0f} models through the cloud.\n"
         f"FedGS computes {ours[gradients]:.0f} in {ours[steps]:.0f} steps, moves {ours[inside]:.0f} models inside its "
         f"factories and {ours[outside]:.0f} through the cloud."
     )
 
 
 def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of FedGS and FedAvg at the largest price both have paid, in rounds, sample gradients and cloud traffic."""
+    """Accuracy of FedGS and FedAvg at the largest price both have paid: rounds, sample gradients, cloud traffic."""
     of = costs.set_index("method")
     by_round = frame.groupby(["method", "round"])["accuracy"].mean()
     curves_of = {name: by_round[name] for name in (OURS, BASELINE.name)}

@@ -20,16 +20,16 @@ DASHES = ("-", (0, (4, 1.5)), (0, (5, 1, 1, 1)), (0, (1, 1)))
 def twelve(frame: pd.DataFrame) -> Figure:
     """Fig. 6: accuracy above loss for each family of rivals, FedGS and FedAvg in every panel."""
     fig, panels = plt.subplots(4, 3, figsize=(12, 13), sharex=True, sharey="row", layout="constrained")
-    top = np.nanmax(frame.loc[frame["round"] == 0, "loss"])
+    start, lowest = frame.loc[frame["round"] == 0, "loss"].max(), frame["loss"].min()
     for place, (family, members) in enumerate(FAMILIES.items()):
         row, column = 2 * (place // 3), place % 3
         above, below = panels[row, column], panels[row + 1, column]
         shown = [name for name in (OURS, BASELINE.name, *members) if (frame["method"] == name).any()]
         for axes, value in ((above, "accuracy"), (below, "loss")):
             _lines(axes, frame, shown, value)
-        above.set_title(f"{family}")
-        above.legend(fontsize=8, loc="upper left")
-        below.set_ylim(0, 1.1 * top)
+        above.set_title(family)
+        above.legend(*(reversed(part) for part in above.get_legend_handles_labels()), fontsize=8, loc="upper left")
+        below.set_ylim(0.9 * lowest, 1.2 * start)  # a server that overshoots may leave the picture for a while
     for row, label in enumerate(("test accuracy", "test loss") * 2):
         panels[row, 0].set_ylabel(label)
     for axes in panels[-1]:
@@ -81,6 +81,7 @@ def _map(axes: Axes, table: pd.DataFrame, xlabel: str, ylabel: str, limits: tupl
     look = {"annot": True, "fmt": ".1f", "cmap": "mako", "cbar": False, "linewidths": 1}
     seaborn.heatmap(table, ax=axes, vmin=limits[0], vmax=limits[1], **look)
     axes.invert_yaxis()
+    axes.grid(False)
     axes.set(xlabel=xlabel, ylabel=ylabel)
 
 
@@ -92,7 +93,9 @@ def rate_maps(tables: dict[str, pd.DataFrame], best: dict[str, tuple[float, floa
         _map(axes, table, "server learning rate", "client learning rate", limits)
         client, server = best[name]
         corner = table.columns.get_loc(server), table.index.get_loc(client)
-        axes.add_patch(plt.Rectangle(corner, 1, 1, fill=False, edgecolor=COLOURS[1], linewidth=3))
+        axes.add_patch(plt.Rectangle(corner, 1, 1, fill=False, edgecolor=COLOURS[1], linewidth=3, clip_on=False))
         axes.set_title(name)
+    for axes in np.atleast_1d(row)[1:]:
+        axes.set_ylabel("")
     fig.colorbar(axes.collections[0], ax=row, label="test accuracy in %", shrink=0.9)
     return fig
