@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from fedlib import ledger
-from fedlib.report.notebooks import START, Notebook, discover, title
+from fedlib.report.notebooks import START, Notebook, cells, discover, title
 from fedlib.report.settings import UsageError, compose_jobs, register_resolvers, valid_names
 
 DRAWN = ("figure", "table", "schematic")
@@ -47,7 +48,7 @@ def papers(root: Path, overrides: list[str]) -> list[str]:
         own = [notebook for notebook in notebooks if notebook.paper == name]
         for notebook in own:
             place = notebook.path.relative_to(root).as_posix()
-            told = "; ".join(filter(None, [place, regenerates(facts.entries, notebook) if facts else title(notebook.path)]))
+            told = "; ".join(filter(None, [place, regenerates(facts.entries, notebook) if facts else title(cells(notebook.path))]))
             lines += _wrapped(f"  {notebook.label}", 26, told)
         if not own:
             lines.append("  (its notebooks are not in this checkout)")
@@ -58,26 +59,29 @@ FIRST_WORDS = {START: "Where to begin: two minutes on what heterogeneous data do
 
 
 def regenerates(entries: Iterable[ledger.Entry], notebook: Notebook) -> str:
-    """What a notebook shows of its paper: "Figs. 1, 2, Table 1; 3 claims, 1 audit; 2 studies of our own"."""
+    """What a notebook shows of its paper: "Figs. 1-4, Table 1; 3 claims, 1 audit; 2 pictures of our own"."""
     shown = [entry for entry in entries if entry.page == notebook.name]
-    printed = [ledger.label(entry.id) for entry in shown if entry.kind in DRAWN and not entry.ours]
-    figures = [label.removeprefix("Fig. ") for label in printed if label.startswith("Fig. ")]
-    others = [label for label in printed if not label.startswith("Fig. ")]
-    named = [f"Fig{'s' if len(figures) > 1 else ''}. {', '.join(ranges(figures))}"] if figures else []
     counts = Counter(entry.kind for entry in shown)
     judged = [counted(counts[kind], kind) for kind in ("claim", "audit") if counts[kind]]
     own = sum(entry.ours for entry in shown if entry.kind in DRAWN)
-    parts = [", ".join([*named, *others]), ", ".join(judged), f"{counted(own, 'picture')} of our own" if own else ""]
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, [printed(shown), ", ".join(judged), f"{counted(own, 'picture')} of our own" if own else ""]))
 
 
-def ranges(numbers: list[str]) -> list[str]:
-    """1, 2, 3, 5, 6a -> 1-3, 5, 6a."""
-    runs: list[list[str]] = []
+def printed(entries: Iterable[ledger.Entry]) -> str:
+    """The paper's figures and tables among the entries: "Figs. 1-4, Tables 2, 3". Parts of a figure count as the figure."""
+    names = [entry.id.split("/")[1] for entry in entries if entry.kind in DRAWN and not entry.ours]
+    matches = [match for name in names if (match := re.match(r"(fig|table)-?(\d+)", name))]
+    numbers = {kind: sorted({int(match[2]) for match in matches if match[1] == kind}) for kind in ("fig", "table")}
+    words = {"fig": ("Fig.", "Figs."), "table": ("Table", "Tables")}
+    return ", ".join(f"{words[kind][len(found) > 1]} {', '.join(ranges(found))}" for kind, found in numbers.items() if found)
+
+
+def ranges(numbers: list[int]) -> list[str]:
+    """1, 2, 3, 5 -> 1-3, 5."""
+    runs: list[list[int]] = []
     for number in numbers:
-        follows = runs and number.isdecimal() and runs[-1][-1].isdecimal() and int(number) == int(runs[-1][-1]) + 1
-        runs[-1].append(number) if follows else runs.append([number])
-    return [text for run in runs for text in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else run)]
+        runs[-1].append(number) if runs and number == runs[-1][-1] + 1 else runs.append([number])
+    return [text for run in runs for text in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
 
 
 def counted(number: int, noun: str) -> str:
@@ -118,7 +122,7 @@ def settings(root: Path, overrides: list[str]) -> list[str]:
 
 def _typed(value: object) -> str:
     """A value as Hydra reads it."""
-    return json.dumps(value, separators=(",", ":")).replace('"', "")
+    return re.sub(r'"([A-Za-z_]\w*)"', r"\1", json.dumps(value, separators=(",", ":")))
 
 
 SECTIONS: dict[str, Callable[[Path, list[str]], list[str]]] = {

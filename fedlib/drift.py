@@ -34,6 +34,7 @@ class Drift:
     kept: float
     recall: np.ndarray  # share of each class's test samples that a client's model gets right, clients x classes
     server_recall: np.ndarray  # the same of the average of these models
+    before: float  # accuracy of the model they started from
 
     def table(self) -> pd.DataFrame:
         """One row: what the picture shows, in numbers."""
@@ -41,6 +42,7 @@ class Drift:
             {
                 "mean angle": [self.angle.mean()],
                 "kept": [self.kept],
+                "accuracy before": [self.before],
                 "accuracy of a client's model": [self.recall.mean()],
                 "accuracy of their average": [self.server_recall.mean()],
             }
@@ -64,6 +66,7 @@ def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, ro
         kept=server_length / float((shares * length).sum()),
         recall=np.stack([recall(federation, own) for own in trained]),
         server_recall=recall(federation, average),
+        before=float(recall(federation, weights).mean()),
     )
 
 

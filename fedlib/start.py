@@ -4,11 +4,14 @@ import ipywidgets
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn
+import torch
 from matplotlib.figure import Figure
 
 from fedlib import drift, engine, skew
+from fedlib.algorithms import create
 from fedlib.federation import Federation, federate
 from fedlib.report.show import png
+from fedlib.simulation import Progress, simulate
 from fedlib.study import Run
 
 ALIKE = 100.0  # a concentration at which all clients hold nearly the same mixture
@@ -27,6 +30,14 @@ def problem(alpha: float, clients: int, samples: int) -> dict:
 def run(algorithm: str, name: str, federation: dict, rounds: int, seed: int, **options) -> Run:
     """One run, called `name` in tables and pictures."""
     return Run(algorithm, federation, rounds, seed, options, label={"method": name})
+
+
+def after(federation: Federation, rounds: int, **options) -> torch.Tensor:
+    """The server's model after some rounds of FedAvg; its first model after none."""
+    progress = Progress(state=create("fedavg", **options).init(federation))
+    if rounds:
+        simulate(create("fedavg", **options), federation, rounds, progress=progress, bar=False)
+    return progress.state["weights"]
 
 
 def counts(federation: Federation):
@@ -61,7 +72,7 @@ def drifts(found: dict[str, drift.Drift]) -> Figure:
     reach = 1.08 * max(each.length.max() for each in found.values())
     for (above, below), (name, each) in zip(axes.T, found.items(), strict=True):
         drift.arrows(each, above)
-        above.set(title=name, xlim=(-0.2 * reach, reach), ylim=(-0.75 * reach, 0.75 * reach))
+        above.set(title=name, xlim=(-0.2 * reach, reach), ylim=(-0.9 * reach, 0.9 * reach))
         drift.knowledge(each, below)
         below.set_xlabel("digit")
     return fig
