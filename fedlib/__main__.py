@@ -1,5 +1,6 @@
-"""`python -m fedlib`: the Hydra app that regenerates the reports.
+"""`python -m fedlib`: the Hydra app that regenerates the reports, and `list`, which says what there is.
 
+    python -m fedlib list
     python -m fedlib paper=acfmo scale=quick seed=0
     python -m fedlib acfmo.mnist.rounds=20
     python -m fedlib -m seed=0,1,2
@@ -23,6 +24,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 import fedlib
+from fedlib import catalogue
 from fedlib.report.notebooks import selection
 from fedlib.report.settings import HYDRA_VERSION, UsageError, compose_jobs, register_resolvers
 
@@ -37,6 +39,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Check the command line, regenerate, say where to look; the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        if arguments[:1] == ["list"]:
+            catalogue.show(arguments[1:], root)
+            return FINE
         check(arguments, root)
         return summary(launch(arguments, root))
     except UsageError as error:
@@ -54,6 +59,9 @@ def check(arguments: list[str], root: Path) -> None:
         raise UsageError("conf/ is missing: run from a checkout, installed with pip install -e .")
     register_resolvers(root)
     given = get_args_parser().parse_args(arguments)
+    for word in given.overrides:
+        if "=" not in word and not word.startswith("~"):
+            raise UsageError(f"{word}: settings are written name=value. The one command there is: list.")
     for config in compose_jobs(root, given.overrides, given.multirun):
         selection(root, config)
 

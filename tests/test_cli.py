@@ -122,3 +122,53 @@ def test_every_notebook_has_a_config_node_with_its_parameters_and_quick_is_its_d
     nodes = {f"{paper}.{name}": node for paper in papers for name, node in chosen[paper].items()}
     cells = {notebook.label: parameters(notebook.path) for notebook in discover(REPOSITORY)}
     assert nodes == cells
+
+
+def test_list_shows_papers_notebooks_figures_methods_and_data_sets_without_touching_the_network(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("FEDLIB_CACHE", str(tmp_path))
+    monkeypatch.setenv("FEDLIB_DATA", str(tmp_path))
+    (tmp_path / "mine.npz").touch()
+    assert main(["list"]) == 0
+    text = capsys.readouterr().out
+    words = " ".join(text.split())
+    for notebook in discover(REPOSITORY):
+        assert notebook.label in text and notebook.path.relative_to(REPOSITORY).as_posix() in text
+    assert "Figs. 1-4; 5 claims, 1 audit" in words
+    assert "fedavg FedAvg (McMahan et al., 2017)" in words
+    assert "mine on disk: drop-in file" in words
+    assert "mnist not on disk: fetched from torchvision's download" in words
+    assert "femnist not on disk: missing, needs a drop-in file" in words
+    assert "mnist_hog not on disk: computed from mnist" in words
+
+
+def test_list_settings_can_be_typed_as_they_are_printed(capsys):
+    assert main(["list", "settings", "paper=acfmo", "scale=desk"]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert "acfmo.mnist.participation=[5,10,15,20]" in lines and "acfmo.mnist.rounds=200" in lines
+    (typed,) = compose_jobs(REPOSITORY, ["paper=acfmo", *lines])
+    (meant,) = compose_jobs(REPOSITORY, ["paper=acfmo", "scale=desk"])
+    assert typed.acfmo == meant.acfmo
+
+
+@pytest.mark.parametrize(("words", "guess"), [(["list", "metods"], "methods"), (["list", "scale=desc"], "desk")])
+def test_a_wrong_word_after_list_is_answered_with_the_valid_ones(capsys, words, guess):
+    assert main(words) == 2
+    assert f"Did you mean {guess}?" in capsys.readouterr().err
+
+
+def test_a_word_that_is_no_command_is_answered_with_what_there_is(workbook, capsys):
+    assert main(["lst"], workbook) == 2
+    assert "The one command there is: list" in capsys.readouterr().err
+
+
+def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():
+    done = subprocess.run([sys.executable, "-m", "fedlib", "--help"], capture_output=True, text=True, check=True)
+    for part in ("python -m fedlib list", "Examples", "Exit codes: 0 fine", "paper: acfmo"):
+        assert part in done.stdout
+    assert len(done.stdout.splitlines()) < 45
+
+
+def test_list_ends_quietly_when_its_reader_does():
+    pipe = f"{sys.executable} -m fedlib list papers | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "PAPERS\n", "")

@@ -14,7 +14,7 @@ from fedlib.__main__ import main
 from fedlib.report import index, scatter
 from fedlib.report.execute import clean
 from fedlib.report.execute import main as execute_main
-from fedlib.report.html import scrubbed
+from fedlib.report.html import page_of, scrubbed
 from fedlib.report.maths import mathml
 from fedlib.report.notebooks import parameters
 from fedlib.report.verdicts import LOOKS, badge
@@ -160,6 +160,18 @@ def test_a_failing_notebook_still_gets_a_page_with_the_error_on_top(report):
     assert alarm < markup.index("<h1")
     assert 'id="stopped-here"' in markup
     assert "toy-broken.html" in (report / "index.html").read_text()
+
+
+def test_links_between_notebooks_become_links_between_pages_where_there_is_one(tmp_path):
+    (tmp_path / "acfmo-mnist.ipynb").touch()
+    (tmp_path / "start-here.ipynb").touch()
+    of = {
+        ("acfmo/01_mnist.ipynb", "notebooks/00_start_here.ipynb"): "acfmo-mnist.html",
+        ("01_mnist.ipynb", "notebooks/acfmo/02_cifar10.ipynb"): "acfmo-mnist.html",
+        ("../00_start_here.ipynb", "notebooks/acfmo/02_cifar10.ipynb"): "start-here.html",
+        ("fedgs/01_selection.ipynb", "notebooks/00_start_here.ipynb"): None,
+    }
+    assert {key: page_of(*key, tmp_path) for key in of} == of
 
 
 def test_formulas_become_mathml_and_what_cannot_stays_readable(page):

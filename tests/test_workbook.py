@@ -10,9 +10,10 @@ import nbformat
 import pytest
 
 from fedlib import ledger
+from fedlib.report.notebooks import discover
 
 ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*/[0-9][0-9]_*.ipynb"))
+NOTEBOOKS = [notebook.path for notebook in discover(ROOT)]
 ENTRIES = [entry for paper in ledger.papers() for entry in ledger.load(paper).entries]
 
 

@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import logging
 import os
-import re
 import shutil
 import signal
 import sys
@@ -30,7 +29,7 @@ from nbformat import NotebookNode
 from traitlets import default
 
 from fedlib.files import write_text
-from fedlib.report.notebooks import Notebook
+from fedlib.report.notebooks import Notebook, discover
 
 NO_PROGRESS = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}
 PAPERMILL_MARK = "papermill-error-cell-tag"
@@ -158,11 +157,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fedlib.report.execute", description=main.__doc__)
     parser.add_argument("--save", action="store_true", required=True, help="execute in place and keep the outputs")
     parser.add_argument("paths", nargs="*", type=Path, help="notebooks; default: all below notebooks/")
-    chosen = parser.parse_args(arguments).paths or sorted(Path("notebooks").rglob("[0-9][0-9]_*.ipynb"))
+    chosen = parser.parse_args(arguments).paths or [notebook.path for notebook in discover(Path())]
     failures = 0
     for path in chosen:
         started = time.monotonic()
-        error = save(Notebook(path.parent.name, re.sub(r"^\d\d_", "", path.stem), path.resolve()))
+        error = save(Notebook.of(path.resolve()))
         failures += error is not None
         print(f"{path}  {error or 'saved'}  ({time.monotonic() - started:.0f} s)", flush=True)
     return 1 if failures else 0

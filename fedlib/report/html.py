@@ -7,9 +7,11 @@ and script are inlined, formulas become MathML (`maths`), pictures are embedded.
 import base64
 import html
 import io
+import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from traitlets.config import Config
 from fedlib.files import write_text
 from fedlib.report.execute import PAPERMILL_MARK
 from fedlib.report.maths import mathml
+from fedlib.report.notebooks import Notebook, title
 from fedlib.report.verdicts import LOOKS, badge, entries
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -34,6 +37,7 @@ RICHEST_FIRST = ["text/html", "text/markdown", "image/svg+xml", "image/png", "im
 INDEX_NAME_ROW = (
     r"<tr([^>]*)>\s*<th></th>((?:(?!</tr>).)*)</tr>\s*<tr>\s*<th>([^<]+)</th>(?:\s*<th></th>)*\s*</tr>\s*</thead>"
 )
+PageOf = Callable[[str], str | None]
 PROGRESS = "application/vnd.jupyter.widget-view+json"
 
 
@@ -53,14 +57,22 @@ class Contents:
 
 
 class Renderer(IPythonRenderer):
-    """Markdown to HTML with MathML formulas and headings that the contents list can reach."""
+    """Markdown to HTML with MathML formulas, headings that the contents list can reach and links to other pages."""
 
-    def __init__(self, contents: Contents, **options: Any) -> None:
+    def __init__(self, contents: Contents, page_of: PageOf, **options: Any) -> None:
         super().__init__(escape=False, **options)
         self.contents = contents
+        self.page_of = page_of
 
     def heading(self, text: str, level: int, **attributes: Any) -> str:
         return f'<h{level} id="{self.contents.add(text, level)}">{text}</h{level}>\n'
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        """A link to another notebook leads to its page; where this report has none, the text stands alone."""
+        if "://" in url or not url.endswith(".ipynb"):
+            return super().link(text, url, title)
+        page = self.page_of(url)
+        return super().link(text, page, title) if page else text
 
     def inline_math(self, body: str) -> str:
         return mathml(body)
@@ -106,9 +118,9 @@ class PageExporter(TemplateExporter):
     def default_config(self) -> Config:
         return Config({"NbConvertBase": {"display_data_priority": RICHEST_FIRST}})
 
-    def page(self, notebook: NotebookNode, **resources: Any) -> str:
+    def page(self, notebook: NotebookNode, page_of: PageOf, **resources: Any) -> str:
         contents = Contents()
-        render = MarkdownWithMath(renderer=Renderer(contents)).render
+        render = MarkdownWithMath(renderer=Renderer(contents, page_of)).render
         self.register_filter("markdown2html", render)
         self.register_filter("highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self))
         self.register_filter("table2html", tidy_table)
@@ -188,20 +200,21 @@ def exhibits(notebook: NotebookNode) -> set[str]:
     return {mark["id"] for mark in marks if "id" in mark and mark.get("role") != "cells"}
 
 
-def title(notebook: NotebookNode) -> str:
-    """The first top-level heading."""
-    sources = (cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    found = (re.search(r"^# +(.+)$", source, flags=re.MULTILINE) for source in sources)
-    return next((match[1].strip() for match in found if match), "Notebook")
+def page_of(link: str, source: str, executed: Path) -> str | None:
+    """The page of the notebook that `source` links to, if it was executed for this report."""
+    name = Notebook.of(Path(os.path.normpath(Path(source).parent / link))).slug
+    return f"{name}.html" if (executed / f"{name}.ipynb").exists() else None
 
 
 def write(executed: Path, folder: Path, root: Path) -> Path:
     """`folder/<paper>-<notebook>.html` from the executed notebook and the data files beside it."""
     notebook = presentable(nbformat.read(executed, as_version=4), root)
+    about = notebook.metadata.get("fedlib", {})
     markup = PageExporter().page(
         notebook,
-        title=title(notebook),
-        about=notebook.metadata.get("fedlib", {}),
+        page_of=lambda link: page_of(link, about.get("source", ""), executed.parent),
+        title=title(notebook.cells),
+        about=about,
         csv={path.stem for path in (folder / "data").glob("*.csv")},
         exhibits=exhibits(notebook),
         verdicts={entry["id"]: entry["verdict"] for entry in entries(folder)},

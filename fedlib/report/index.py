@@ -6,7 +6,6 @@ It is a single file: thumbnails are embedded, the picture is inline SVG, filters
 
 import base64
 import io
-import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,8 @@ from PIL import Image
 from fedlib import ledger
 from fedlib.files import write_text
 from fedlib.report import scatter, verdicts
-from fedlib.report.html import TEMPLATES, exhibits, inline, title
+from fedlib.report.html import TEMPLATES, exhibits, inline
+from fedlib.report.notebooks import START, title
 
 DRAWN = ("figure", "table", "schematic")
 THUMBNAIL = (360, 240)
@@ -40,9 +40,11 @@ def write(folder: Path) -> Path:
     """Build the index of a report folder."""
     entries = verdicts.entries(folder)
     pages = sorted(map(_page, (folder / "executed").glob("*.ipynb")), key=lambda page: page.about["source"])
-    names = list(dict.fromkeys([entry["paper"] for entry in entries] + [page.about["paper"] for page in pages]))
+    names = dict.fromkeys([entry["paper"] for entry in entries] + [page.about["paper"] for page in pages])
+    names.pop(START, None)
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
     markup = environment.get_template("overview.html.j2").render(
+        start=[page for page in pages if page.about["paper"] == START],
         papers=[_card(folder, number, name, entries, pages) for number, name in enumerate(names)],
         entries=[_row(folder, entry, pages) for entry in entries],
         totals=_totals(entries, pages),
@@ -63,20 +65,11 @@ def _page(executed: Path) -> Page:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     judged = [id for o in outputs for id in o.get("metadata", {}).get("fedlib", {}).get("verdicts", [])]
     about = notebook.metadata.get("fedlib", {})
-    return Page(f"{executed.stem}.html", title(notebook), about, {*exhibits(notebook), *judged})
+    return Page(f"{executed.stem}.html", title(notebook.cells), about, {*exhibits(notebook), *judged})
 
 
 def _link(id: str, pages: list[Page]) -> str | None:
     return next((f"{page.file}#{id.replace('/', '-')}" for page in pages if id in page.shows), None)
-
-
-def label(id: str) -> str:
-    """acfmo/fig1 -> Fig. 1, fedgs/table2 -> Table 2, acfmo/claim-best-mnist -> Claim best mnist."""
-    name = id.split("/", 1)[-1]
-    numbered = re.fullmatch(r"(fig|table)-?(\d+\w*)", name)
-    if numbered:
-        return f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
-    return name[:1].upper() + name[1:].replace("-", " ")
 
 
 def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
@@ -112,7 +105,7 @@ def _thumbnail(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[s
     picture = folder / "figures" / f"{entry['id'].replace('/', '-')}.png"
     return {
         "href": _link(entry["id"], pages),
-        "label": label(entry["id"]),
+        "label": ledger.label(entry["id"]),
         "statement": entry["statement"],
         "verdict": entry["verdict"],
         "picture": _small(picture) if picture.exists() else None,
@@ -133,10 +126,11 @@ def _small(picture: Path) -> str:
 def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
     slug = entry["id"].replace("/", "-")
     cells = [cell | {key: number(cell[key]) for key in ("reported", "measured", "spread")} for cell in entry["cells"]]
-    searched = (entry["id"], entry["statement"], entry["note"], entry["verdict"], entry["kind"])
+    searched = [entry["id"], ledger.label(entry["id"]), entry["statement"], entry["note"], entry["verdict"], entry["kind"]]
+    searched += [cell["label"] for cell in entry["cells"]]
     return entry | {
         "slug": slug,
-        "label": label(entry["id"]),
+        "label": ledger.label(entry["id"]),
         "href": _link(entry["id"], pages),
         "csv": f"data/{slug}.csv" if (folder / "data" / f"{slug}.csv").exists() else None,
         "cells": cells,

@@ -1,23 +1,38 @@
 """Which notebooks there are and which ones a config asks for. Imports little: bad names are answered at once."""
 
 import ast
+import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from omegaconf import DictConfig
 
 from fedlib.report.settings import UsageError, valid_names
 
 
+START = "start"  # stands where others have their paper: `00_start_here.ipynb` belongs to none
+
+
 @dataclass(frozen=True)
 class Notebook:
-    """`notebooks/acfmo/01_mnist.ipynb` is notebook `mnist` of paper `acfmo`; its config node is `acfmo.mnist`."""
+    """`notebooks/acfmo/01_mnist.ipynb` is notebook `mnist` of paper `acfmo`; its config node is `acfmo.mnist`.
+
+    Directly below `notebooks/` the file's name has both: `00_start_here.ipynb` is notebook `here` of `start`.
+    """
 
     paper: str
     name: str
     path: Path
+
+    @classmethod
+    def of(cls, path: Path) -> "Notebook":
+        """The notebook in this file."""
+        folder, name = path.parent.name, path.stem[3:]
+        if folder == "notebooks":
+            folder, _, name = name.partition("_")
+        return cls(folder, name, path)
 
     @property
     def label(self) -> str:
@@ -29,16 +44,28 @@ class Notebook:
 
 
 def discover(root: Path) -> list[Notebook]:
-    """All notebooks of papers, in reading order."""
-    paths = sorted((root / "notebooks").glob("*/[0-9][0-9]_*.ipynb"))
-    return [Notebook(path.parent.name, path.stem[3:], path) for path in paths]
+    """All notebooks in reading order; copies in JupyterLab's hidden folders are none."""
+    numbered = "[0-9][0-9]_*.ipynb"
+    paths = [path for pattern in (numbered, f"[!.]*/{numbered}") for path in sorted((root / "notebooks").glob(pattern))]
+    return [Notebook.of(path) for path in paths]
+
+
+def cells(path: Path) -> list[dict[str, Any]]:
+    """The cells as they are stored. nbformat would take a second to import."""
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+def title(cells: list[dict[str, Any]]) -> str:
+    """The first top-level heading."""
+    sources = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    found = (re.search(r"^# +(.+)$", source, flags=re.MULTILINE) for source in sources)
+    return next((match[1].strip() for match in found if match), "Notebook")
 
 
 def parameters(path: Path) -> dict[str, Any]:
     """Names and literals of the cell tagged `parameters`, with the notebook's own values."""
-    notebook = nbformat.read(path, as_version=4)
-    tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    assignments = [node for cell in tagged for node in ast.parse(cell.source).body if isinstance(node, ast.Assign)]
+    tagged = ["".join(cell["source"]) for cell in cells(path) if "parameters" in cell["metadata"].get("tags", [])]
+    assignments = [node for source in tagged for node in ast.parse(source).body if isinstance(node, ast.Assign)]
     return {node.targets[0].id: ast.literal_eval(node.value) for node in assignments}
 
 

@@ -55,11 +55,17 @@ def picture(fig: Figure, alt: str, text: pd.DataFrame | None = None) -> None:
 
 def _display(fig: Figure, alt: str, plain: str, **about) -> bytes:
     """Send a figure to the page as PNG and close it; the bytes of the PNG."""
+    image = png(fig)
+    encoded = base64.b64encode(image).decode()
+    display({"image/png": encoded, "text/plain": plain}, raw=True, metadata={"image/png": {"alt": alt}, "fedlib": about})
+    return image
+
+
+def png(fig: Figure) -> bytes:
+    """The figure as bytes, for a page or an image widget; it is closed."""
     image = io.BytesIO()
     fig.savefig(image, format="png", dpi=DPI, bbox_inches="tight", metadata={"Software": None})
     plt.close(fig)
-    encoded = base64.b64encode(image.getvalue()).decode()
-    display({"image/png": encoded, "text/plain": plain}, raw=True, metadata={"image/png": {"alt": alt}, "fedlib": about})
     return image.getvalue()
 
 

@@ -4,12 +4,10 @@ The picture is an image widget, not captured output: a page built without a brow
 captures output, and may wait for it without end.
 """
 
-import io
-
 import ipywidgets
-import matplotlib.pyplot as plt
 
 from fedlib.papers.fcbafl import energy, pictures
+from fedlib.report.show import png
 from fedlib.wireless import Scenario
 
 
@@ -30,11 +28,3 @@ def explorer(deadline_s: float, radius_km: float, devices: int, capacitance: flo
         slider.observe(redraw, "value")
     redraw()
     return ipywidgets.VBox([deadline, radius, count, answer, picture])
-
-
-def png(fig: plt.Figure) -> bytes:
-    """The figure as bytes; it is closed."""
-    image = io.BytesIO()
-    fig.savefig(image, format="png", bbox_inches="tight")
-    plt.close(fig)
-    return image.getvalue()

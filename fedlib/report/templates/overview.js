@@ -22,10 +22,17 @@
     nothing.hidden = visible.size > 0;
   };
 
+  // A count leads to the lines that it counts.
+  document.querySelectorAll("a.badge[data-verdict]").forEach(count => count.addEventListener("click", () => {
+    form.reset();
+    [paper.value, kind.value, verdict.value] = [count.dataset.paper, count.dataset.kind, count.dataset.verdict];
+    apply();
+  }));
+
   form.hidden = false;
   form.addEventListener("input", apply);
   form.addEventListener("submit", event => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(apply));
+  form.addEventListener("reset", () => setTimeout(apply));  // the event comes before the fields are empty
   // A link from a page to a verdict must not land on a row that a filter hides.
   addEventListener("hashchange", () => { if (document.querySelector(":target")?.hidden) { form.reset(); } });
   apply();  // a reloaded page keeps what was typed

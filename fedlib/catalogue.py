@@ -1,0 +1,143 @@
+"""`fedlib list`: the papers with their notebooks and figures, the methods, the data sets and whether each is on disk.
+
+`fedlib list settings` prints every parameter as the command line takes it. Nothing is computed and nothing is fetched.
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from fedlib import ledger
+from fedlib.report.notebooks import START, Notebook, cells, discover, title
+from fedlib.report.settings import UsageError, compose_jobs, register_resolvers, valid_names
+
+DRAWN = ("figure", "table", "schematic")
+
+
+def show(words: list[str], root: Path) -> None:
+    """Print the sections named, or what there is; `setting=value` among the words goes to the settings."""
+    sections = [word for word in words if "=" not in word]
+    overrides = [word for word in words if "=" in word]
+    for name in sections:
+        if name not in SECTIONS:
+            raise UsageError(f"list {name}: no such list. {valid_names(SECTIONS, name)}")
+    sections = sections or (["settings"] if overrides else ["papers", "methods", "data"])
+    text = "\n\n".join("\n".join([name.upper(), *SECTIONS[name](root, overrides)]) for name in sections)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # `fedlib list | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def papers(root: Path, overrides: list[str]) -> list[str]:
+    """Each paper, below it its notebooks by the name they have on the command line, with what they regenerate."""
+    notebooks = discover(root)
+    names = dict.fromkeys([*(notebook.paper for notebook in notebooks), *ledger.papers()])
+    lines = []
+    for name in names:
+        facts = ledger.load(name) if name in ledger.papers() else None
+        lines += ["", *_wrapped(name, 10, f"{facts.title}. {facts.venue}." if facts else FIRST_WORDS.get(name, ""))]
+        own = [notebook for notebook in notebooks if notebook.paper == name]
+        for notebook in own:
+            place = notebook.path.relative_to(root).as_posix()
+            told = "; ".join(filter(None, [place, regenerates(facts.entries, notebook) if facts else title(cells(notebook.path))]))
+            lines += _wrapped(f"  {notebook.label}", 26, told)
+        if not own:
+            lines.append("  (its notebooks are not in this checkout)")
+    return lines[1:]
+
+
+FIRST_WORDS = {START: "Where to begin: two minutes on what heterogeneous data does."}
+
+
+def regenerates(entries: Iterable[ledger.Entry], notebook: Notebook) -> str:
+    """What a notebook shows of its paper: "Figs. 1-4, Table 1; 3 claims, 1 audit; 2 pictures of our own"."""
+    shown = [entry for entry in entries if entry.page == notebook.name]
+    counts = Counter(entry.kind for entry in shown)
+    judged = [counted(counts[kind], kind) for kind in ("claim", "audit") if counts[kind]]
+    own = sum(entry.ours for entry in shown if entry.kind in DRAWN)
+    return "; ".join(filter(None, [printed(shown), ", ".join(judged), f"{counted(own, 'picture')} of our own" if own else ""]))
+
+
+def printed(entries: Iterable[ledger.Entry]) -> str:
+    """The paper's figures and tables among the entries: "Figs. 1-4, Tables 2, 3". Parts of a figure count as the figure."""
+    names = [entry.id.split("/")[1] for entry in entries if entry.kind in DRAWN and not entry.ours]
+    matches = [match for name in names if (match := re.match(r"(fig|table)-?(\d+)", name))]
+    numbers = {kind: sorted({int(match[2]) for match in matches if match[1] == kind}) for kind in ("fig", "table")}
+    words = {"fig": ("Fig.", "Figs."), "table": ("Table", "Tables")}
+    return ", ".join(f"{words[kind][len(found) > 1]} {', '.join(ranges(found))}" for kind, found in numbers.items() if found)
+
+
+def ranges(numbers: list[int]) -> list[str]:
+    """1, 2, 3, 5 -> 1-3, 5."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        runs[-1].append(number) if runs and number == runs[-1][-1] + 1 else runs.append([number])
+    return [text for run in runs for text in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
+
+
+def counted(number: int, noun: str) -> str:
+    """1 claim, 2 claims."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def methods(root: Path, overrides: list[str]) -> list[str]:
+    """Each method by the name that `create` and `Run` take."""
+    from fedlib.algorithms import REGISTRY  # imports torch: a wrong name need not wait for it
+
+    alone = Counter(method.__module__ for method in REGISTRY.values())
+    lines = []
+    for name, method in sorted(REGISTRY.items()):
+        told = sys.modules[method.__module__].__doc__ if alone[method.__module__] == 1 else method.__doc__
+        lines += _wrapped(name, 16, textwrap.shorten(told.split("\n\n")[0], 2 * _width() - 40, placeholder=" ..."))
+    return lines
+
+
+def data_sets(root: Path, overrides: list[str]) -> list[str]:
+    """Each data set and where `load` would take it from."""
+    from fedlib import data
+    from fedlib.data.known import FEATURES
+
+    places = data.available()
+    here = {name: places[FEATURES.get(name, name)] in ("cache", "drop-in file") for name in places}
+    return [line for name in places for line in _wrapped(name, 16, f"{'on disk' if here[name] else 'not on disk'}: {places[name]}")]
+
+
+def settings(root: Path, overrides: list[str]) -> list[str]:
+    """Every parameter of every notebook with its value under these overrides, as one would type it."""
+    register_resolvers(root)
+    config = OmegaConf.to_container(compose_jobs(root, overrides)[0])
+    notebooks = [notebook for notebook in discover(root) if notebook.paper in config]
+    chosen = [(notebook.label, config[notebook.paper].get(notebook.name, {})) for notebook in notebooks]
+    return [f"{label}.{name}={_typed(value)}" for label, values in chosen for name, value in values.items()]
+
+
+def _typed(value: object) -> str:
+    """A value as Hydra reads it."""
+    return re.sub(r'"([A-Za-z_]\w*)"', r"\1", json.dumps(value, separators=(",", ":")))
+
+
+SECTIONS: dict[str, Callable[[Path, list[str]], list[str]]] = {
+    "papers": papers,
+    "methods": methods,
+    "data": data_sets,
+    "settings": settings,
+}
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size((110, 24)).columns, 120)
+
+
+def _wrapped(name: str, column: int, text: str) -> list[str]:
+    """The name, and the text beside it in a column of its own."""
+    head = f"{name:{column}}"
+    return textwrap.wrap(text, _width(), initial_indent=head + " " * (len(head) == len(name)), subsequent_indent=" " * column) or [name]

@@ -1,0 +1,119 @@
+"""Client drift: how the clients' models part while they train on their own data. Numbers and pictures.
+
+In a round client i takes the server's model w to w_i. Its move is d_i = w_i - w; the server makes the move
+d = sum_i n_i / n * d_i.
+
+| measure | definition | range | all clients alike |
+|---|---|---|---|
+| length | the norm of d_i | 0 ... | the same |
+| angle | between d_i and d, in degrees | 0 ... 180 | small |
+| kept | norm of d / weighted mean norm of the d_i: what is left of the clients' work after averaging | 0 ... 1 | near 1 |
+"""
+
+from dataclasses import dataclass, replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn
+import torch
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from fedlib import engine
+from fedlib.federation import Federation
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One round of local training: where the clients' models went, and what they know there."""
+
+    length: np.ndarray  # of each client's move
+    angle: np.ndarray  # between a client's move and the server's, degrees
+    server_length: float
+    kept: float
+    recall: np.ndarray  # share of each class's test samples that a client's model gets right, clients x classes
+    server_recall: np.ndarray  # the same of the average of these models
+    before: float  # accuracy of the model they started from
+
+    def table(self) -> pd.DataFrame:
+        """One row: what the picture shows, in numbers."""
+        return pd.DataFrame(
+            {
+                "mean angle": [self.angle.mean()],
+                "kept": [self.kept],
+                "accuracy before": [self.before],
+                "accuracy of a client's model": [self.recall.mean()],
+                "accuracy of their average": [self.server_recall.mean()],
+            }
+        )
+
+
+def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, round: int = 1) -> Drift:
+    """Let every client train from `weights` and look at the moves. Accuracies are means over classes."""
+    clients = np.arange(federation.clients)
+    trained = engine.train(federation, weights, clients, work, round)
+    shares = (federation.sizes / federation.sizes.sum()).double().numpy()
+    moves = (trained - weights).double().numpy()
+    server = (shares[:, None] * moves).sum(axis=0)
+    length, server_length = np.sqrt((moves**2).sum(axis=1)), float(np.sqrt((server**2).sum()))
+    along = (moves * server).sum(axis=1) / server_length
+    average = weights + torch.as_tensor(server, dtype=weights.dtype)
+    return Drift(
+        length=length,
+        angle=np.degrees(np.arccos(np.clip(along / length, -1, 1))),
+        server_length=server_length,
+        kept=server_length / float((shares * length).sum()),
+        recall=np.stack([recall(federation, own) for own in trained]),
+        server_recall=recall(federation, average),
+        before=float(recall(federation, weights).mean()),
+    )
+
+
+def recall(federation: Federation, weights: torch.Tensor) -> np.ndarray:
+    """Share of the test samples of each class that a model gets right."""
+
+    def of(label: int) -> float:
+        chosen = federation.y_test == label
+        part = replace(federation, x_test=federation.x_test[chosen], y_test=federation.y_test[chosen])
+        return engine.evaluate(part, weights)["accuracy"]
+
+    return np.array([of(label) for label in range(federation.classes)])
+
+
+def arrows(drift: Drift, ax: Axes | None = None) -> Axes:
+    """An arrow a client, as long as its move, at its true angle to the server's move, which points to the right.
+
+    Whether an arrow leans up or down means nothing: they alternate, so that they do not hide each other.
+    """
+    ax = ax or plt.subplots(figsize=(5, 5), layout="constrained")[1]
+    side = np.empty(len(drift.angle))
+    side[np.argsort(drift.angle)] = np.where(np.arange(len(drift.angle)) % 2, -1, 1)
+    x = drift.length * np.cos(np.radians(drift.angle))
+    y = side * drift.length * np.sin(np.radians(drift.angle))
+    for client, colour in enumerate(seaborn.color_palette("colorblind", len(x))):
+        _arrow(ax, x[client], y[client], colour, 1.6)
+    _arrow(ax, drift.server_length, 0.0, "black", 3)
+    reach = 1.08 * drift.length.max()
+    ax.set(xlim=(-0.25 * reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="along the average", ylabel="away from it")
+    return ax
+
+
+def _arrow(ax: Axes, x: float, y: float, colour, width: float) -> None:
+    ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0})
+
+
+def knowledge(drift: Drift, ax: Axes | None = None) -> Axes:
+    """What each client's model knows of each class after the round, and in the last row their average."""
+    ax = ax or plt.subplots(figsize=(6, 4), layout="constrained")[1]
+    shown = np.vstack([drift.recall, drift.server_recall])
+    clients, classes = drift.recall.shape
+    image = ax.imshow(shown, cmap=seaborn.color_palette("mako_r", as_cmap=True), vmin=0, vmax=1, aspect="auto")
+    ax.grid(False)
+    ax.axhline(clients - 0.5, color="white", linewidth=6)
+    ax.set(xlabel="class", ylabel="client", xticks=range(classes), yticks=range(clients + 1))
+    ax.set_yticklabels([*map(str, range(clients)), "average"])
+    ax.tick_params(length=0)
+    seaborn.despine(ax=ax, left=True, bottom=True)
+    ax.figure.colorbar(image, ax=ax, label="got right", format=PercentFormatter(1), pad=0.02)
+    return ax

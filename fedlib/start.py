@@ -1,0 +1,109 @@
+"""What `00_start_here.ipynb` needs: its federations, runs and pictures, and the sliders at its end."""
+
+import ipywidgets
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn
+import torch
+from matplotlib.figure import Figure
+
+from fedlib import drift, engine, skew
+from fedlib.algorithms import create
+from fedlib.federation import Federation, federate
+from fedlib.report.show import png
+from fedlib.simulation import Progress, simulate
+from fedlib.study import Run
+
+ALIKE = 100.0  # a concentration at which all clients hold nearly the same mixture
+SENTENCE = (
+    "A client holds {digits a client:.1f} digits (effective number). Its model gets {accuracy of a client's model:.0%} right, "
+    "the average of the models {accuracy of their average:.0%}. {kept:.0%} of the clients' moves is left after averaging."
+)
+
+
+def problem(alpha: float, clients: int, samples: int) -> dict:
+    """Arguments of `federate`: MNIST dealt to clients of equal size whose class mixtures are drawn from Dirichlet(alpha)."""
+    kept = {"samples": samples, "test_samples": min(samples, 2000)}
+    return {"data_set": "mnist", "partitioner": "dirichlet_clients", "clients": clients, "network": "mlp200", "alpha": alpha} | kept
+
+
+def run(algorithm: str, name: str, federation: dict, rounds: int, seed: int, **options) -> Run:
+    """One run, called `name` in tables and pictures."""
+    return Run(algorithm, federation, rounds, seed, options, label={"method": name})
+
+
+def after(federation: Federation, rounds: int, **options) -> torch.Tensor:
+    """The server's model after some rounds of FedAvg; its first model after none."""
+    progress = Progress(state=create("fedavg", **options).init(federation))
+    if rounds:
+        simulate(create("fedavg", **options), federation, rounds, progress=progress, bar=False)
+    return progress.state["weights"]
+
+
+def counts(federation: Federation):
+    """Samples of each class (columns) that each client (rows) holds."""
+    return federation.class_counts.numpy().astype(int)
+
+
+def partitions(federations: dict[str, Federation]) -> Figure:
+    """Who holds what: one map a federation, clients across, classes up."""
+    fig, axes = plt.subplots(1, len(federations), figsize=(6.2 * len(federations), 3.8), layout="constrained")
+    for ax, (name, federation) in zip(axes, federations.items(), strict=True):
+        skew.heatmap(counts(federation), ax=ax)
+        ax.set(title=name, ylabel="digit")
+    return fig
+
+
+def curves(frame: pd.DataFrame, value: str = "accuracy", label: str = "test accuracy") -> Figure:
+    """One line a method over the rounds, with a band of one standard deviation over seeds."""
+    fig, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    names = list(frame["method"].unique())
+    seaborn.lineplot(
+        frame, x="round", y=value, hue="method", style="method", hue_order=names, style_order=names, errorbar="sd", ax=ax
+    )
+    ax.set(xlabel="communication round", ylabel=label, xlim=(0, frame["round"].max()), ylim=(0, 1))
+    ax.legend(title=None, loc="lower right")
+    return fig
+
+
+def drifts(found: dict[str, drift.Drift]) -> Figure:
+    """One column a federation: the clients' moves above, what their models know below."""
+    fig, axes = plt.subplots(2, len(found), figsize=(6 * len(found), 8), layout="constrained", height_ratios=[1, 1.1])
+    reach = 1.08 * max(each.length.max() for each in found.values())
+    for (above, below), (name, each) in zip(axes.T, found.items(), strict=True):
+        drift.arrows(each, above)
+        above.set(title=name, xlim=(-0.2 * reach, reach), ylim=(-0.9 * reach, 0.9 * reach))
+        drift.knowledge(each, below)
+        below.set_xlabel("digit")
+    return fig
+
+
+def explored(alpha: float, epochs: int, clients: int, samples: int, seed: int, **work) -> tuple[Figure, pd.DataFrame]:
+    """One federation: who holds what, and where one round of local training takes the clients; with its numbers."""
+    federation = federate(**problem(alpha, clients, samples), seed=seed)
+    found = drift.measure(federation, federation.start, engine.Work(epochs=epochs, **work))
+    fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.5, 1])
+    skew.heatmap(counts(federation), ax=left)
+    left.set(title=f"who holds what, alpha = {alpha:.3g}", ylabel="digit")
+    drift.arrows(found, right)
+    right.set_title(f"where {epochs} epoch{'s' if epochs > 1 else ''} take the clients")
+    held = skew.effective_classes(counts(federation)).mean()
+    return fig, found.table().assign(**{"digits a client": held})
+
+
+def explorer(alpha: float, epochs: int, **others) -> ipywidgets.VBox:
+    """Sliders above `explored`; the picture is an image widget, as a page built without a browser cannot capture output."""
+    mixture = ipywidgets.FloatLogSlider(alpha, min=-1.5, max=2, step=0.25, description="alpha", readout_format=".3g")
+    passes = ipywidgets.IntSlider(epochs, min=1, max=20, description="epochs")
+    picture, answer = ipywidgets.Image(format="png"), ipywidgets.HTML()
+
+    def redraw(change: object = None) -> None:
+        fig, table = explored(mixture.value, passes.value, **others)
+        picture.value, numbers = png(fig), table.iloc[0]
+        answer.value = SENTENCE.format(**numbers)
+
+    for slider in (mixture, passes):
+        slider.continuous_update = False
+        slider.observe(redraw, "value")
+    redraw()
+    return ipywidgets.VBox([mixture, passes, answer, picture])

@@ -1,0 +1,307 @@
+"""Pages and JupyterLab in a real browser: Debian's Chromium, driven by Playwright. Screenshots are kept in artifacts/browser."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from saved_report import make_report
+from toy_workbook import REPOSITORY
+
+from fedlib.report.notebooks import START, discover
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[test]'")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (on Debian: apt install chromium)")
+
+SCREENSHOTS = Path(os.environ.get("FEDLIB_SCREENSHOTS") or REPOSITORY / "artifacts" / "browser")
+PAPER_PAGES = [f"{notebook.slug}.html" for notebook in discover(REPOSITORY)]
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+START_NOTEBOOK = REPOSITORY / "notebooks" / "00_start_here.ipynb"
+LAB_SECONDS = 240  # a busy machine may need that long; a quiet one needs a tenth
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    return make_report(REPOSITORY, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page with everything that it complained about or asked of the network."""
+
+    def __init__(self, page) -> None:
+        self.page, self.complaints, self.requests = page, [], []
+        page.on("console", lambda message: message.type in ("error", "warning") and self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def outside(self) -> list[str]:
+        return [url for url in self.requests if not url.startswith(("file:", "data:"))]
+
+
+@pytest.fixture
+def visit(chromium, report, request):
+    """Open a file of the report: `visit("index.html", viewport=PHONE)`. The last view is kept as a screenshot."""
+    visits: list[Visit] = []
+
+    def open_page(name: str, **look) -> Visit:
+        context = chromium.new_context(**{"viewport": DESK, "reduced_motion": "reduce"} | look)
+        visits.append(Visit(context.new_page()))
+        visits[-1].page.goto((report / name.partition("#")[0]).as_uri() + name[len(name.partition("#")[0]) :])
+        return visits[-1]
+
+    yield open_page
+    for number, each in enumerate(visits):
+        keep_screenshot(each.page, f"{request.node.name}-{number}")
+        each.page.context.close()
+
+
+def keep_screenshot(page, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{''.join(c if c.isalnum() else '-' for c in name)}.png")
+
+
+def visible(page, selector: str) -> list:
+    return [each for each in page.locator(selector).all() if each.is_visible()]
+
+
+@pytest.mark.parametrize("name", ["index.html", *PAPER_PAGES])
+def test_a_page_opens_from_disk_without_a_complaint_or_a_request(visit, name):
+    opened = visit(name)
+    assert opened.page.title()
+    assert opened.complaints == []
+    assert opened.outside() == []
+
+
+@pytest.mark.parametrize("name", PAPER_PAGES)
+def test_a_page_shows_all_figures_of_its_notebook_with_alt_text(visit, report, name):
+    node = nbformat.read(report / "executed" / name.replace(".html", ".ipynb"), as_version=4)
+    outputs = [output for cell in node.cells for output in cell.get("outputs", [])]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    shown = visit(name).page.evaluate("""() => Promise.all([...document.querySelectorAll("figure img")].map(
+        image => image.decode().then(() => ({alt: image.alt, width: image.naturalWidth}))))""")
+    assert [image["alt"] for image in shown] == [output.metadata["image/png"]["alt"] for output in pictures]
+    assert all(image["width"] > 100 and len(image["alt"]) > 20 for image in shown)
+
+
+def test_every_figure_id_of_a_page_is_an_anchor_that_the_index_leads_to(visit):
+    page = visit("index.html").page
+    links = page.locator(".thumbs a")
+    assert links.count() > 20
+    for number in (0, links.count() - 1):
+        links.nth(number).click()
+        target = page.locator(":target")
+        assert target.count() == 1 and "exhibit" in target.get_attribute("class")
+        assert target.evaluate("box => box.getBoundingClientRect().top < innerHeight && box.getBoundingClientRect().bottom > 0")
+        page.go_back()
+
+
+def test_filters_show_exactly_the_lines_they_name(visit):
+    page = visit("index.html").page
+    lines = page.locator("tr.entry")
+    facts = lines.evaluate_all("rows => rows.map(row => ({...row.dataset}))")
+    for key in ("paper", "kind", "verdict"):
+        values = page.locator(f"#{key} option").evaluate_all("options => options.map(option => option.value)")
+        assert len(values) > 2 and values[0] == ""
+        for value in values[1:]:
+            page.select_option(f"#{key}", value)
+            wanted = [fact for fact in facts if fact[key] == value]
+            assert 0 < len(wanted) == page.locator("tr.entry:visible").count()
+            assert page.inner_text("#shown") == f"{len(wanted)} of {len(facts)} shown"
+        page.select_option(f"#{key}", "")
+    page.select_option("#paper", facts[0]["paper"])
+    page.select_option("#kind", "audit")
+    assert page.locator("tr.entry:visible").count() == sum(
+        fact["paper"] == facts[0]["paper"] and fact["kind"] == "audit" for fact in facts
+    )
+    page.click("button[type=reset]")
+    assert page.locator("tr.entry:visible").count() == len(facts)
+
+
+def test_the_search_box_finds_all_words_and_says_when_nothing_matches(visit):
+    page = visit("index.html").page
+    searched = page.locator("tr.entry").evaluate_all("rows => rows.map(row => row.dataset.search)")
+    page.fill("#search", "Accuracy FIG")
+    found = sum("accuracy" in text and "fig" in text for text in searched)
+    assert 0 < found == page.locator("tr.entry:visible").count()
+    assert not page.locator("#nothing").is_visible()
+    page.fill("#search", "no such thing at all")
+    assert page.locator("tr.entry:visible").count() == 0
+    assert page.locator("#nothing").is_visible()
+
+
+def test_the_picture_has_an_identity_line_and_follows_the_filters(visit):
+    page = visit("index.html").page
+    points = page.locator(".point").count()
+    assert page.locator(".scatter .identity").count() == 1 and points > 10
+    first = page.locator(".point").first.get_attribute("data-entry").split("-")[0]
+    own = page.locator(f".point[data-entry^='{first}-']").count()
+    page.select_option("#paper", first)
+    assert page.locator(".point:not([hidden])").count() == own < points
+    page.click("button[type=reset]")
+    page.locator(".point").first.click(force=True)
+    assert page.locator("tr.entry:target").is_visible()
+
+
+def test_a_count_leads_to_the_lines_it_counts(visit):
+    page = visit("index.html").page
+    count = page.locator(".card a.badge[data-kind=claim]").first
+    number = int(count.inner_text().split()[1])
+    count.click()
+    assert page.locator("tr.entry:visible").count() == number
+    assert page.input_value("#kind") == "claim" and page.input_value("#verdict") == count.get_attribute("data-verdict")
+
+
+@pytest.mark.parametrize("name", PAPER_PAGES)
+def test_the_code_toggle_opens_and_closes_all_code(visit, name):
+    page = visit(name).page
+    code, toggle = page.locator("details.code > .highlight"), page.locator("#toggle-code")
+    assert code.count() > 2 and not visible(page, "details.code > .highlight")
+    toggle.click()
+    assert toggle.get_attribute("aria-pressed") == "true"
+    assert page.locator("details.code > .highlight:visible").count() == code.count()
+    toggle.click()
+    assert page.locator("details.code > .highlight:visible").count() == 0
+
+
+@pytest.mark.parametrize("name", ["index.html", *PAPER_PAGES])
+def test_a_phone_scrolls_down_only(visit, name):
+    page = visit(name, viewport=PHONE).page
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", ["index.html", PAPER_PAGES[-1]])
+def test_dark_and_light_have_enough_contrast(visit, name):
+    for scheme, dark in (("light", False), ("dark", True)):
+        page = visit(name, color_scheme=scheme).page
+        ink, paper = page.evaluate("""() => ["color", "backgroundColor"].map(key =>
+            getComputedStyle(document.documentElement)[key].match(/\\d+/g).slice(0, 3).map(Number))""")
+        light, shade = sorted([luminance(ink), luminance(paper)], reverse=True)
+        assert (luminance(ink) > luminance(paper)) == dark
+        assert (light + 0.05) / (shade + 0.05) > 7
+
+
+def luminance(colour: list[int]) -> float:
+    """Relative luminance as WCAG defines it."""
+    linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_the_keyboard_reaches_the_results_and_filters_them(visit):
+    page = visit("index.html").page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.locator(".skip").evaluate("link => link.getBoundingClientRect().top >= 0")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.type("audit")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    assert page.input_value("#paper") != ""
+    assert 0 < page.locator("tr.entry:visible").count() < page.locator("tr.entry").count()
+
+
+def test_the_start_page_leads_to_the_papers_and_back(visit, report):
+    page = visit("index.html").page
+    page.click(f"#paper-{START} a")
+    assert page.url.endswith("start-here.html")
+    hrefs = page.locator("main table a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
+    assert hrefs and all((report / href).exists() for href in hrefs)
+    page.locator("main table a").first.click()
+    page.click("text=All results")
+    assert page.url.endswith("index.html")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory) -> Iterator[str]:
+    """JupyterLab on a copy of the start notebook, with settings of its own; its address with the token."""
+    folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
+    shutil.copy(START_NOTEBOOK, folder)
+    (home / "lab").mkdir()
+    places = {f"JUPYTER_{kind}_DIR": str(home) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    places |= {"JUPYTERLAB_SETTINGS_DIR": str(home / "lab"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "lab"), "IPYTHONDIR": str(home)}
+    places |= {"FEDLIB_RUNS": os.environ.get("FEDLIB_RUNS", str(home / "runs")), "FEDLIB_REPORT": str(home / "report")}
+    token, port = secrets.token_hex(16), free_port()
+    options = [f"--IdentityProvider.token={token}", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
+    quiet = ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=", "--no-browser"]
+    command = [sys.executable, "-m", "jupyterlab", "--allow-root", *options, *quiet, str(folder)]
+    with open(home / "lab.log", "w") as log:
+        server = subprocess.Popen(command, env=os.environ | places, stdout=log, stderr=log, start_new_session=True)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(f"{address}/api/status?token={token}", server, home / "lab.log")
+        yield f"{address}/lab/tree/{START_NOTEBOOK.name}?token={token}"
+    finally:
+        server.send_signal(signal.SIGTERM)  # it stops its kernels
+        server.wait(timeout=60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(address: str, server: subprocess.Popen, log: Path) -> None:
+    deadline = time.monotonic() + LAB_SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):
+            return
+        time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+def test_jupyterlab_runs_the_start_notebook_and_its_sliders_answer(chromium, lab):
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(LAB_SECONDS * 1000)
+    page.goto(lab)
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    page.click("text=Run >> nth=0")
+    page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
+    try:
+        cells = executed(page)
+        assert not [output for cell in cells for output in cell.get("outputs", []) if output["output_type"] == "error"]
+        assert all(cell["execution_count"] for cell in cells if cell["cell_type"] == "code" and "".join(cell["source"]))
+        page.locator(".widget-readout").first.scroll_into_view_if_needed()
+        answer, picture = page.locator(".widget-html-content").first, page.locator("img.widget-image, .widget-image img").first
+        before = answer.inner_text(), picture.get_attribute("src")
+        page.locator(".noUi-handle").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("([box, text]) => box.innerText !== text", arg=[answer.element_handle(), before[0]])
+        page.wait_for_function("([image, src]) => image.src !== src", arg=[picture.element_handle(), before[1]])
+    finally:
+        keep_screenshot(page, "jupyterlab")
+        context.close()
+
+
+def executed(page) -> list[dict]:
+    """Wait until the kernel has run all cells; what JupyterLab's document then holds."""
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=busy]")
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    page.keyboard.press("Control+s")
+    page.wait_for_selector(".jp-DirtyIndicator, .jp-mod-dirty", state="detached")
+    return page.evaluate("""async name => {
+        const answer = await fetch(`/api/contents/${name}?content=1`);
+        return (await answer.json()).content.cells;
+    }""", START_NOTEBOOK.name)
