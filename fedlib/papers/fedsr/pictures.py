@@ -156,8 +156,9 @@ def learning_curves(curves: pd.DataFrame) -> Figure:
                 _band(axes, runs, method)
             axes.axhline(guess_level(data_set), color="0.4", linestyle=":", linewidth=1)
             axes.set_title(f"{data_set}, {partition}", fontsize=10)
-            axes.yaxis.set_major_formatter(PercentFormatter(1))
-        panels[0].set_ylabel("test accuracy")
+            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        top = curves.loc[curves["data_set"] == data_set, "accuracy"].max()
+        panels[0].set(ylabel="test accuracy", ylim=(0, max(1.1 * top, 2.5 * guess_level(data_set))))
     fig.supxlabel("communication round", fontsize=11)
     _shared_legend(fig, grid)
     return fig
@@ -229,7 +230,7 @@ def by_setting(ends: pd.DataFrame, setting: str, hue: str, label: str, column: s
             axes.errorbar(at.mean().index, at.mean(), yerr=at.std().fillna(0), label=name, capsize=3, **look)
         axes.set(xlabel=label, title=level or "")
         axes.set_xticks(sorted(ends[setting].unique()))
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     row[0, 0].set_ylabel("test accuracy at the end")
     row[0, 0].legend(title=None)
     return fig
