@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedlib import data, engine, federation, models, partition
+from fedlib import data, engine, federation, models, partition, store
 from fedlib.algorithms import REGISTRY, create
 from fedlib.algorithms.cmfl import relevance
 from fedlib.engine import insight, layout
@@ -298,6 +298,17 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_records(skewed, name):
     progress = Progress()
     simulate(algorithm, skewed, 4, every=2, progress=progress)
     assert simulate(algorithm, skewed, 6, every=2, progress=progress).equals(whole)
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_what_a_selector_knows_survives_a_checkpoint(skewed, name, tmp_path):
+    algorithm = method(name)
+    state = after_rounds(algorithm, skewed, 3)
+    store.write_checkpoint(tmp_path / "checkpoint.npz", Progress(3, state, []))
+    saved = store.read_checkpoint(tmp_path / "checkpoint.npz").state
+    one, other = algorithm.round(skewed, state, 4), algorithm.round(skewed, saved, 4)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[key], other[key]) for key in one)
 
 
 def test_records_tell_alpha_and_reward_of_those_who_train_the_model_next(skewed):
