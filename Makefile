@@ -18,7 +18,7 @@ CELL_TIMEOUT ?= 1800
 help:
 	@echo "make reports    execute all notebooks (SCALE=$(SCALE)) and write reports/$(SCALE)/index.html"
 	@echo "make test       unit and property tests, then every notebook compared with its saved outputs"
-	@echo "make lab        JupyterLab on the notebooks"
+	@echo "make lab        JupyterLab, opened on the notebook to begin with"
 	@echo "make bench      how fast the engine is on this machine"
 	@echo "make notebooks  renew the outputs saved in the notebooks"
 	@echo "make clean      remove .venv, caches and quick reports (finished runs, larger scales and data stay)"
@@ -33,7 +33,7 @@ test: $(READY)
 	$(BIN)/python -m pytest notebooks tests --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
 
 lab: $(READY)
-	@$(BIN)/jupyter lab notebooks
+	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb
 
 bench: $(READY)
 	@$(BIN)/python -m fedlib.bench

@@ -47,9 +47,9 @@ def papers(root: Path, overrides: list[str]) -> list[str]:
         lines += ["", *_wrapped(name, 10, f"{facts.title}. {facts.venue}." if facts else FIRST_WORDS.get(name, ""))]
         own = [notebook for notebook in notebooks if notebook.paper == name]
         for notebook in own:
+            shows = regenerates(facts.entries, notebook) if facts else title(cells(notebook.path))
             place = notebook.path.relative_to(root).as_posix()
-            told = "; ".join(filter(None, [place, regenerates(facts.entries, notebook) if facts else title(cells(notebook.path))]))
-            lines += _wrapped(f"  {notebook.label}", 26, told)
+            lines += _wrapped(f"  {notebook.label}", 26, "; ".join(filter(None, [place, shows])))
         if not own:
             lines.append("  (its notebooks are not in this checkout)")
     return lines[1:]
@@ -63,17 +63,19 @@ def regenerates(entries: Iterable[ledger.Entry], notebook: Notebook) -> str:
     shown = [entry for entry in entries if entry.page == notebook.name]
     counts = Counter(entry.kind for entry in shown)
     judged = [counted(counts[kind], kind) for kind in ("claim", "audit") if counts[kind]]
-    own = sum(entry.ours for entry in shown if entry.kind in DRAWN)
-    return "; ".join(filter(None, [printed(shown), ", ".join(judged), f"{counted(own, 'picture')} of our own" if own else ""]))
+    ours = sum(entry.ours for entry in shown if entry.kind in DRAWN)
+    own = f"{counted(ours, 'picture')} of our own" if ours else ""
+    return "; ".join(filter(None, [printed(shown), ", ".join(judged), own]))
 
 
 def printed(entries: Iterable[ledger.Entry]) -> str:
-    """The paper's figures and tables among the entries: "Figs. 1-4, Tables 2, 3". Parts of a figure count as the figure."""
+    """The paper's figures and tables among the entries, parts of them as the whole: "Figs. 1-4, Tables 2, 3"."""
     names = [entry.id.split("/")[1] for entry in entries if entry.kind in DRAWN and not entry.ours]
     matches = [match for name in names if (match := re.match(r"(fig|table)-?(\d+)", name))]
     numbers = {kind: sorted({int(match[2]) for match in matches if match[1] == kind}) for kind in ("fig", "table")}
     words = {"fig": ("Fig.", "Figs."), "table": ("Table", "Tables")}
-    return ", ".join(f"{words[kind][len(found) > 1]} {', '.join(ranges(found))}" for kind, found in numbers.items() if found)
+    named = {words[kind][len(found) > 1]: ranges(found) for kind, found in numbers.items() if found}
+    return ", ".join(f"{word} {', '.join(found)}" for word, found in named.items())
 
 
 def ranges(numbers: list[int]) -> list[str]:
@@ -107,8 +109,11 @@ def data_sets(root: Path, overrides: list[str]) -> list[str]:
     from fedlib.data.known import FEATURES
 
     places = data.available()
-    here = {name: places[FEATURES.get(name, name)] in ("cache", "drop-in file") for name in places}
-    return [line for name in places for line in _wrapped(name, 16, f"{'on disk' if here[name] else 'not on disk'}: {places[name]}")]
+    lines = []
+    for name, place in places.items():
+        here = places[FEATURES.get(name, name)] in ("cache", "drop-in file")
+        lines += _wrapped(name, 16, f"{'on disk' if here else 'not on disk'}: {place}")
+    return lines
 
 
 def settings(root: Path, overrides: list[str]) -> list[str]:
@@ -139,5 +144,5 @@ def _width() -> int:
 
 def _wrapped(name: str, column: int, text: str) -> list[str]:
     """The name, and the text beside it in a column of its own."""
-    head = f"{name:{column}}"
-    return textwrap.wrap(text, _width(), initial_indent=head + " " * (len(head) == len(name)), subsequent_indent=" " * column) or [name]
+    head = f"{name:{column - 1}} "
+    return textwrap.wrap(text, _width(), initial_indent=head, subsequent_indent=" " * column) or [name]

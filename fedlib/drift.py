@@ -7,7 +7,7 @@ d = sum_i n_i / n * d_i.
 |---|---|---|---|
 | length | the norm of d_i | 0 ... | the same |
 | angle | between d_i and d, in degrees | 0 ... 180 | small |
-| kept | norm of d / weighted mean norm of the d_i: what is left of the clients' work after averaging | 0 ... 1 | near 1 |
+| kept | norm of d / weighted mean norm of the d_i: what averaging leaves of the moves | 0 ... 1 | near 1 |
 """
 
 from dataclasses import dataclass, replace
@@ -95,12 +95,14 @@ def arrows(drift: Drift, ax: Axes | None = None) -> Axes:
         _arrow(ax, x[client], y[client], colour, 1.6)
     _arrow(ax, drift.server_length, 0.0, "black", 3)
     reach = 1.08 * drift.length.max()
-    ax.set(xlim=(-0.25 * reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="along the average", ylabel="away from it")
+    ax.set(xlim=(-0.25 * reach, reach), ylim=(-reach, reach), aspect="equal")
+    ax.set(xlabel="along the average", ylabel="away from it")
     return ax
 
 
 def _arrow(ax: Axes, x: float, y: float, colour, width: float) -> None:
-    ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0})
+    look = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", (x, y), (0, 0), arrowprops=look)
 
 
 def knowledge(drift: Drift, ax: Axes | None = None) -> Axes:

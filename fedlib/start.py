@@ -16,15 +16,23 @@ from fedlib.study import Run
 
 ALIKE = 100.0  # a concentration at which all clients hold nearly the same mixture
 SENTENCE = (
-    "A client holds {digits a client:.1f} digits (effective number). Its model gets {accuracy of a client's model:.0%} right, "
-    "the average of the models {accuracy of their average:.0%}. {kept:.0%} of the clients' moves is left after averaging."
+    "A client holds {digits a client:.1f} digits (effective number). Its model gets {accuracy of a client's model:.0%} "
+    "right, the average of the models {accuracy of their average:.0%}. {kept:.0%} of the clients' moves is left after "
+    "averaging."
 )
 
 
 def problem(alpha: float, clients: int, samples: int) -> dict:
-    """Arguments of `federate`: MNIST dealt to clients of equal size whose class mixtures are drawn from Dirichlet(alpha)."""
-    kept = {"samples": samples, "test_samples": min(samples, 2000)}
-    return {"data_set": "mnist", "partitioner": "dirichlet_clients", "clients": clients, "network": "mlp200", "alpha": alpha} | kept
+    """Arguments of `federate`: MNIST for clients of equal size whose class mixtures are drawn from Dirichlet(alpha)."""
+    return {
+        "data_set": "mnist",
+        "partitioner": "dirichlet_clients",
+        "clients": clients,
+        "alpha": alpha,
+        "network": "mlp200",
+        "samples": samples,
+        "test_samples": min(samples, 2000),
+    }
 
 
 def run(algorithm: str, name: str, federation: dict, rounds: int, seed: int, **options) -> Run:
@@ -92,7 +100,7 @@ def explored(alpha: float, epochs: int, clients: int, samples: int, seed: int, *
 
 
 def explorer(alpha: float, epochs: int, **others) -> ipywidgets.VBox:
-    """Sliders above `explored`; the picture is an image widget, as a page built without a browser cannot capture output."""
+    """Sliders above `explored`; the picture is an image widget: a page built without a browser cannot capture output."""
     mixture = ipywidgets.FloatLogSlider(alpha, min=-1.5, max=2, step=0.25, description="alpha", readout_format=".3g")
     passes = ipywidgets.IntSlider(epochs, min=1, max=20, description="epochs")
     picture, answer = ipywidgets.Image(format="png"), ipywidgets.HTML()

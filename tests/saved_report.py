@@ -1,7 +1,7 @@
 """A report made of the outputs saved in the notebooks: real pages and figures in a second, without computing anything.
 
-Verdicts are the session's own where `make test` has run the notebooks; elsewhere they are invented, all kinds of them, since the
-browser tests ask how pages behave, not what is true.
+Verdicts are the session's own where `make test` has run the notebooks; elsewhere they are invented, all kinds of them,
+since the browser tests ask how pages behave, not what is true.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Pages and JupyterLab in a real browser: Debian's Chromium, driven by Playwright. Screenshots are kept in artifacts/browser."""
+"""Pages and JupyterLab in a real browser, Debian's Chromium driven by Playwright. Screenshots go to artifacts/browser."""
 
 import contextlib
 import os
@@ -235,15 +235,18 @@ def test_the_start_page_leads_to_the_papers_and_back(visit, report):
 def lab(tmp_path_factory) -> Iterator[str]:
     """JupyterLab on a copy of the start notebook, with settings of its own; its address with the token."""
     folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
-    shutil.copy(START_NOTEBOOK, folder)
-    (home / "lab").mkdir()
+    nbformat.write(without_outputs(START_NOTEBOOK), folder / START_NOTEBOOK.name)
+    news = home / "lab" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    news.parent.mkdir(parents=True)
+    news.write_text('{"fetchNews": "false", "checkForUpdates": false}')
     places = {f"JUPYTER_{kind}_DIR": str(home) for kind in ("CONFIG", "DATA", "RUNTIME")}
-    places |= {"JUPYTERLAB_SETTINGS_DIR": str(home / "lab"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "lab"), "IPYTHONDIR": str(home)}
+    places |= {f"JUPYTERLAB_{kind}_DIR": str(home / "lab") for kind in ("SETTINGS", "WORKSPACES")}
+    places["IPYTHONDIR"] = str(home)
     places |= {"FEDLIB_RUNS": os.environ.get("FEDLIB_RUNS", str(home / "runs")), "FEDLIB_REPORT": str(home / "report")}
     token, port = secrets.token_hex(16), free_port()
     options = [f"--IdentityProvider.token={token}", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
-    quiet = ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=", "--no-browser"]
-    command = [sys.executable, "-m", "jupyterlab", "--allow-root", *options, *quiet, str(folder)]
+    flags = ["--no-browser", "--allow-root", "--expose-app-in-browser"]
+    command = [sys.executable, "-m", "jupyterlab", *flags, *options, str(folder)]
     with open(home / "lab.log", "w") as log:
         server = subprocess.Popen(command, env=os.environ | places, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
@@ -253,6 +256,13 @@ def lab(tmp_path_factory) -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGTERM)  # it stops its kernels
         server.wait(timeout=60)
+
+
+def without_outputs(path: Path) -> nbformat.NotebookNode:
+    node = nbformat.read(path, as_version=4)
+    for cell in (cell for cell in node.cells if cell.cell_type == "code"):
+        cell.outputs, cell.execution_count = [], None
+    return node
 
 
 def free_port() -> int:
@@ -270,38 +280,40 @@ def wait_for(address: str, server: subprocess.Popen, log: Path) -> None:
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
 
 
+# What a notebook that has run looks like to JupyterLab: every code cell has its number, and the kernel rests.
+CELLS = "window.jupyterapp.shell.currentWidget.content.model.toJSON().cells"
+KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+FINISHED = f"{KERNEL} === 'idle' && {CELLS}.every(cell => cell.cell_type !== 'code' || cell.execution_count)"
+
+
 def test_jupyterlab_runs_the_start_notebook_and_its_sliders_answer(chromium, lab):
     context = chromium.new_context(viewport={"width": 1280, "height": 1000})
     page = context.new_page()
     page.set_default_timeout(LAB_SECONDS * 1000)
-    page.goto(lab)
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
-    page.click("text=Run >> nth=0")
-    page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
     try:
-        cells = executed(page)
-        assert not [output for cell in cells for output in cell.get("outputs", []) if output["output_type"] == "error"]
-        assert all(cell["execution_count"] for cell in cells if cell["cell_type"] == "code" and "".join(cell["source"]))
-        page.locator(".widget-readout").first.scroll_into_view_if_needed()
-        answer, picture = page.locator(".widget-html-content").first, page.locator("img.widget-image, .widget-image img").first
-        before = answer.inner_text(), picture.get_attribute("src")
-        page.locator(".noUi-handle").first.focus()
-        page.keyboard.press("ArrowRight")
-        page.wait_for_function("([box, text]) => box.innerText !== text", arg=[answer.element_handle(), before[0]])
-        page.wait_for_function("([image, src]) => image.src !== src", arg=[picture.element_handle(), before[1]])
+        page.goto(lab)
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        page.wait_for_function(f"{KERNEL} === 'idle'")
+        page.click(".lm-MenuBar-itemLabel:text-is('Run')")
+        page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
+        page.wait_for_function(FINISHED, polling=500)
+        outputs = [output for cell in page.evaluate(CELLS) for output in cell.get("outputs", [])]
+        assert not [output for output in outputs if output["output_type"] == "error"]
+        assert sum("image/png" in output.get("data", {}) for output in outputs) >= 4
+        assert_slider_answers(page)
     finally:
         keep_screenshot(page, "jupyterlab")
         context.close()
 
 
-def executed(page) -> list[dict]:
-    """Wait until the kernel has run all cells; what JupyterLab's document then holds."""
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=busy]")
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
-    page.keyboard.press("Control+s")
-    page.wait_for_selector(".jp-DirtyIndicator, .jp-mod-dirty", state="detached")
-    return page.evaluate("""async name => {
-        const answer = await fetch(`/api/contents/${name}?content=1`);
-        return (await answer.json()).content.cells;
-    }""", START_NOTEBOOK.name)
+def assert_slider_answers(page) -> None:
+    """A step of the first slider, by keyboard, changes the sentence and the picture below it."""
+    handle = page.locator(".noUi-handle").first
+    handle.scroll_into_view_if_needed()
+    answer, picture = page.locator(".widget-html-content").first, page.locator("img.widget-image").first
+    sentence, drawn = answer.inner_text(), picture.get_attribute("src")
+    assert "digits" in sentence
+    handle.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("([box, text]) => box.innerText !== text", arg=[answer.element_handle(), sentence])
+    page.wait_for_function("([image, src]) => image.src !== src", arg=[picture.element_handle(), drawn])

@@ -124,7 +124,7 @@ def test_every_notebook_has_a_config_node_with_its_parameters_and_quick_is_its_d
     assert nodes == cells
 
 
-def test_list_shows_papers_notebooks_figures_methods_and_data_sets_without_touching_the_network(capsys, monkeypatch, tmp_path):
+def test_list_shows_papers_notebooks_figures_methods_and_data_sets_and_fetches_nothing(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("FEDLIB_CACHE", str(tmp_path))
     monkeypatch.setenv("FEDLIB_DATA", str(tmp_path))
     (tmp_path / "mine.npz").touch()

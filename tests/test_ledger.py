@@ -123,7 +123,7 @@ def test_an_unknown_paper_or_id_is_answered_with_the_known_ones(toy):
 
 # What is wrong: the text put in place of another, the mapping whose first line is named, and what is said
 WRONG = {
-    "a tab": ("    page: first", "\tpage: first", "\tpage", "cannot start any token"),
+    "a tab": ("    page: first", "\tpage: first", "\tpage", "character"),
     "an open bracket": ("[5, 10]", "[5, 10", "columns:", "expected ',' or ']'"),
     "an unknown key of an entry": ("    page:", "    pages:", "id: toy/fig1", "unknown key 'pages'; known: id"),
     "an unknown key of a paper": ("venue", "journal", "name: toy", "unknown key 'journal'; known: name, title"),
