@@ -171,17 +171,6 @@ def at_least(frame: pd.DataFrame, value: str, over: str, least: float) -> Findin
     return Finding(verdict(holds, len(found)), f"{holds} of {len(found)} levels", evidence, note=note)
 
 
-def close(frame: pd.DataFrame, value: str, key: str, first: str, second: str, over: str, within: float) -> Finding:
-    """`first` and `second` differ by at most `within` in the mean over seeds, at every level of `over`."""
-    gaps = {level: paired(frame, value, key, first, second, {over: level}) for level in frame[over].unique()}
-    rows = [{over: level, "difference": gap.mean(), "sd": gap.std()} for level, gap in gaps.items() if len(gap)]
-    evidence = pd.DataFrame(rows, columns=[over, "difference", "sd"])
-    sizes = evidence["difference"].abs()
-    evidence = evidence.assign(within=within, holds=sizes <= within)
-    holds, note = int(evidence["holds"].sum()), f"Largest difference {sizes.max():.4f}." if len(rows) else ""
-    return Finding(verdict(holds, len(rows)), f"{holds} of {len(rows)} levels", evidence, note=note)
-
-
 def with_seeds(frame: pd.DataFrame, check: str, seeds: int, **options) -> Finding:
     """Another check, judged only when there are enough seeds: the difference of two single runs is no evidence."""
     finding = CHECKS[check](frame, **options)
@@ -243,6 +232,6 @@ def _short(value) -> str:
 CHECKS: dict[str, Callable[..., Finding]] = {
     check.__name__: check
     for check in (
-        above, near, gap_grows, worst, rises, flat, ratio, stays_below, at_least, close, with_seeds, statement,
+        above, near, gap_grows, worst, rises, flat, ratio, stays_below, at_least, with_seeds, statement,
     )
 }

@@ -250,14 +250,14 @@ def test_at_least_judges_the_means_and_leaves_blanks_out():
     assert checks.at_least(frame[frame["round"] == 15], "rho", "round", 0.7).verdict == "not tested"
 
 
-def test_close_pairs_by_seed_and_looks_at_the_size_of_the_difference():
+def test_near_pairs_by_seed_and_looks_at_the_size_of_the_difference():
     frame = pd.DataFrame(
         {"environment": "uniform", "variant": ["a", "b", "a", "b"], "seed": [0, 0, 1, 1], "accuracy": [0.50, 0.52, 0.61, 0.60]}
     )
-    options = {"value": "accuracy", "key": "variant", "first": "a", "second": "b", "over": "environment"}
-    assert checks.close(frame, within=0.01, **options).verdict == "reproduced"  # -0.02 and +0.01: mean -0.005
-    assert checks.close(frame, within=0.004, **options).verdict == "not reproduced"
-    assert checks.close(frame[frame["variant"] == "a"], within=0.01, **options).verdict == "not tested"
+    options = {"value": "accuracy", "key": "variant", "first": "a", "other": "b", "over": "environment"}
+    assert checks.near(frame, margin=0.01, **options).verdict == "reproduced"  # -0.02 and +0.01: mean -0.005
+    assert checks.near(frame, margin=0.004, **options).verdict == "not reproduced"
+    assert checks.near(frame[frame["variant"] == "a"], margin=0.01, **options).verdict == "not tested"
 
 
 def test_a_claim_that_needs_seeds_is_not_judged_on_one():
