@@ -2,6 +2,7 @@
 
 import ipywidgets
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn
 import torch
@@ -78,9 +79,10 @@ def drifts(found: dict[str, drift.Drift]) -> Figure:
     """One column a federation: the clients' moves above, what their models know below."""
     fig, axes = plt.subplots(2, len(found), figsize=(6 * len(found), 8), layout="constrained", height_ratios=[1, 1.1])
     reach = 1.08 * max(each.length.max() for each in found.values())
+    side = 1.15 * max((each.length * np.sin(np.radians(each.angle))).max() for each in found.values())
     for (above, below), (name, each) in zip(axes.T, found.items(), strict=True):
         drift.arrows(each, above)
-        above.set(title=name, xlim=(-0.2 * reach, reach), ylim=(-0.9 * reach, 0.9 * reach))
+        above.set(title=name, xlim=(-0.2 * reach, reach), ylim=(-side, side))
         drift.knowledge(each, below)
         below.set_xlabel("digit")
     return fig

@@ -57,21 +57,46 @@ class Visit:
         return [url for url in self.requests if not url.startswith(("file:", "data:"))]
 
 
+def open_page(chromium, report: Path, name: str, **look) -> Visit:
+    """A file of the report in a window of its own: `open_page(..., "index.html", viewport=PHONE)`."""
+    context = chromium.new_context(**{"viewport": DESK, "reduced_motion": "reduce"} | look)
+    opened = Visit(context.new_page())
+    opened.page.goto((report / name).as_uri())
+    return opened
+
+
+def close(opened: Visit, name: str) -> None:
+    keep_screenshot(opened.page, name)
+    opened.page.context.close()
+
+
 @pytest.fixture
 def visit(chromium, report, request):
-    """Open a file of the report: `visit("index.html", viewport=PHONE)`. The last view is kept as a screenshot."""
-    visits: list[Visit] = []
+    """`visit("index.html")`: a fresh window for tests that click and type. Its last view is kept as a screenshot."""
+    opened: list[Visit] = []
 
-    def open_page(name: str, **look) -> Visit:
-        context = chromium.new_context(**{"viewport": DESK, "reduced_motion": "reduce"} | look)
-        visits.append(Visit(context.new_page()))
-        visits[-1].page.goto((report / name.partition("#")[0]).as_uri() + name[len(name.partition("#")[0]) :])
-        return visits[-1]
+    def fresh(name: str, **look) -> Visit:
+        opened.append(open_page(chromium, report, name, **look))
+        return opened[-1]
 
-    yield open_page
-    for number, each in enumerate(visits):
-        keep_screenshot(each.page, f"{request.node.name}-{number}")
-        each.page.context.close()
+    yield fresh
+    for number, each in enumerate(opened):
+        close(each, f"{request.node.name}-{number}")
+
+
+@pytest.fixture(scope="module")
+def window(chromium, report):
+    """`window("acfmo-mnist.html")`: one window a page, shared by the tests that leave it as it was."""
+    opened: dict[str, Visit] = {}
+
+    def shared(name: str) -> Visit:
+        if name not in opened:
+            opened[name] = open_page(chromium, report, name)
+        return opened[name]
+
+    yield shared
+    for name, each in opened.items():
+        close(each, name)
 
 
 def keep_screenshot(page, name: str) -> None:
@@ -79,24 +104,20 @@ def keep_screenshot(page, name: str) -> None:
     page.screenshot(path=SCREENSHOTS / f"{''.join(c if c.isalnum() else '-' for c in name)}.png")
 
 
-def visible(page, selector: str) -> list:
-    return [each for each in page.locator(selector).all() if each.is_visible()]
-
-
 @pytest.mark.parametrize("name", ["index.html", *PAPER_PAGES])
-def test_a_page_opens_from_disk_without_a_complaint_or_a_request(visit, name):
-    opened = visit(name)
+def test_a_page_opens_from_disk_without_a_complaint_or_a_request(window, name):
+    opened = window(name)
     assert opened.page.title()
     assert opened.complaints == []
     assert opened.outside() == []
 
 
 @pytest.mark.parametrize("name", PAPER_PAGES)
-def test_a_page_shows_all_figures_of_its_notebook_with_alt_text(visit, report, name):
+def test_a_page_shows_all_figures_of_its_notebook_with_alt_text(window, report, name):
     node = nbformat.read(report / "executed" / name.replace(".html", ".ipynb"), as_version=4)
     outputs = [output for cell in node.cells for output in cell.get("outputs", [])]
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]
-    shown = visit(name).page.evaluate("""() => Promise.all([...document.querySelectorAll("figure img")].map(
+    shown = window(name).page.evaluate("""() => Promise.all([...document.querySelectorAll("figure img")].map(
         image => image.decode().then(() => ({alt: image.alt, width: image.naturalWidth}))))""")
     assert [image["alt"] for image in shown] == [output.metadata["image/png"]["alt"] for output in pictures]
     assert all(image["width"] > 100 and len(image["alt"]) > 20 for image in shown)
@@ -124,16 +145,20 @@ def test_filters_show_exactly_the_lines_they_name(visit):
         for value in values[1:]:
             page.select_option(f"#{key}", value)
             wanted = [fact for fact in facts if fact[key] == value]
-            assert 0 < len(wanted) == page.locator("tr.entry:visible").count()
-            assert page.inner_text("#shown") == f"{len(wanted)} of {len(facts)} shown"
+            assert wanted
+            expect_lines(page, len(wanted))
+            playwright.expect(page.locator("#shown")).to_have_text(f"{len(wanted)} of {len(facts)} shown")
         page.select_option(f"#{key}", "")
     page.select_option("#paper", facts[0]["paper"])
     page.select_option("#kind", "audit")
-    assert page.locator("tr.entry:visible").count() == sum(
-        fact["paper"] == facts[0]["paper"] and fact["kind"] == "audit" for fact in facts
-    )
+    expect_lines(page, sum(fact["paper"] == facts[0]["paper"] and fact["kind"] == "audit" for fact in facts))
     page.click("button[type=reset]")
-    assert page.locator("tr.entry:visible").count() == len(facts)
+    expect_lines(page, len(facts))
+
+
+def expect_lines(page, number: int) -> None:
+    """So many lines of the table are to be seen, at once or a moment later."""
+    playwright.expect(page.locator("tr.entry:visible")).to_have_count(number)
 
 
 def test_the_search_box_finds_all_words_and_says_when_nothing_matches(visit):
@@ -141,10 +166,11 @@ def test_the_search_box_finds_all_words_and_says_when_nothing_matches(visit):
     searched = page.locator("tr.entry").evaluate_all("rows => rows.map(row => row.dataset.search)")
     page.fill("#search", "Accuracy FIG")
     found = sum("accuracy" in text and "fig" in text for text in searched)
-    assert 0 < found == page.locator("tr.entry:visible").count()
+    assert found
+    expect_lines(page, found)
     assert not page.locator("#nothing").is_visible()
     page.fill("#search", "no such thing at all")
-    assert page.locator("tr.entry:visible").count() == 0
+    expect_lines(page, 0)
     assert page.locator("#nothing").is_visible()
 
 
@@ -155,8 +181,10 @@ def test_the_picture_has_an_identity_line_and_follows_the_filters(visit):
     first = page.locator(".point").first.get_attribute("data-entry").split("-")[0]
     own = page.locator(f".point[data-entry^='{first}-']").count()
     page.select_option("#paper", first)
-    assert page.locator(".point:not([hidden])").count() == own < points
+    assert own < points
+    playwright.expect(page.locator(".point:not([hidden])")).to_have_count(own)
     page.click("button[type=reset]")
+    playwright.expect(page.locator(".point:not([hidden])")).to_have_count(points)
     page.locator(".point").first.click(force=True)
     assert page.locator("tr.entry:target").is_visible()
 
@@ -166,15 +194,15 @@ def test_a_count_leads_to_the_lines_it_counts(visit):
     count = page.locator(".card a.badge[data-kind=claim]").first
     number = int(count.inner_text().split()[1])
     count.click()
-    assert page.locator("tr.entry:visible").count() == number
+    expect_lines(page, number)
     assert page.input_value("#kind") == "claim" and page.input_value("#verdict") == count.get_attribute("data-verdict")
 
 
 @pytest.mark.parametrize("name", PAPER_PAGES)
-def test_the_code_toggle_opens_and_closes_all_code(visit, name):
-    page = visit(name).page
+def test_the_code_toggle_opens_and_closes_all_code(window, name):
+    page = window(name).page
     code, toggle = page.locator("details.code > .highlight"), page.locator("#toggle-code")
-    assert code.count() > 2 and not visible(page, "details.code > .highlight")
+    assert code.count() > 2 and page.locator("details.code > .highlight:visible").count() == 0
     toggle.click()
     assert toggle.get_attribute("aria-pressed") == "true"
     assert page.locator("details.code > .highlight:visible").count() == code.count()
