@@ -34,6 +34,8 @@ class RandomClients(FedAvg):
             raise ValueError("the step size falls by local epochs: give epochs, not steps")
         if not 0 < self.decay <= 1:
             raise ValueError(f"decay={self.decay} must lie in (0, 1]")
+        if self.final_lr is not None:
+            raise ValueError("the step size falls by `decay` here, not by a cosine: leave final_lr out")
         if self.watch < 0:
             raise ValueError(f"watch={self.watch} must be a number of clients, 0 or more")
 
