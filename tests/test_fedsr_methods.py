@@ -104,6 +104,17 @@ def test_threads_change_no_digit(make_federation, pictures, monkeypatch, name, k
     assert torch.equal(*found)
 
 
+def test_a_loss_of_ones_own_trains_equal_devices_on_several_threads(make_federation, monkeypatch):
+    """Equal devices need no sorting; their weights lie side by side while every thread differentiates its own."""
+    fed = make_federation("dense", clients=16, parts=np.array_split(np.arange(240), 16))
+    monkeypatch.setattr(engine, "THREAD_FLOPS", 1)
+    found = []
+    for threads in ("1", "4"):
+        monkeypatch.setenv("FEDLIB_THREADS", threads)
+        found.append(play(method("moon", epochs=20), fed, 2))
+    assert torch.equal(*found)
+
+
 # Limits in which methods coincide
 
 

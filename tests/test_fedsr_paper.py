@@ -220,6 +220,9 @@ def test_transfers_count_rounds_to_the_target_and_blank_what_never_arrives():
     assert found.loc["FedSR", "transfers"] == 220
     assert np.isnan(found.loc["FedAvg", "transfers"])
     assert found.loc["FedAvg", "transfers_at_least"] == 120  # one round more than it had
+    mixed = pd.concat([curves, curve("FedSR", [0.1, 0.5, 0.6], seed=1)])
+    words = results.transfers_text(results.transfers_to(mixed, {"mnist": 0.9}, {"FedSR": 110, "FedAvg": 40}))
+    assert words["mnist"].to_dict() == {"FedSR": "> 275", "FedAvg": "not reached"}  # 220, and 3 rounds at least
     nobody = results.transfers_to(curves, {"mnist": 0.99}, {"FedSR": 110, "FedAvg": 40})
     assert nobody["transfers_at_least"].isna().all()
 

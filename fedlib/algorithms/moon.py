@@ -70,7 +70,8 @@ def contrast_slope(z: torch.Tensor, towards: torch.Tensor, away: torch.Tensor, t
     """d l_con / dz for unit vectors `towards` and `away`: p_prev / (tau |z|) * (away - towards) across z."""
     size = length(z)
     z = z / size
-    similarity = torch.stack([(z * towards).sum(-1), (z * away).sum(-1)])
-    doubt = torch.softmax(similarity / temperature, dim=0)[1].unsqueeze(-1)  # p_prev, 0 where z_glob is surely nearer
-    along = (similarity[1] - similarity[0]).unsqueeze(-1)  # the part that would only lengthen z
+    # Sample by sample along the last dimension: across samples, digits would depend on how many are stacked.
+    similarity = torch.stack([(z * towards).sum(-1), (z * away).sum(-1)], dim=-1)
+    doubt = torch.softmax(similarity / temperature, dim=-1)[..., 1:]  # p_prev, 0 where z_glob is surely nearer
+    along = similarity[..., 1:] - similarity[..., :1]  # the part that would only lengthen z
     return doubt / (temperature * size) * (away - towards - along * z)

@@ -118,9 +118,14 @@ def transfers_to(curves: pd.DataFrame, targets: dict[str, float], per_round: dic
 
 
 def transfers_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean transfers of the runs that reach the target, one column a data set."""
-    means = frame.groupby(["method", "data_set"], sort=False)["transfers"].mean().unstack(sort=False)
-    return means.map(lambda value: "not reached" if pd.isna(value) else f"{value:.0f}")
+    """Mean transfers to the target, one column a data set; ">" where some seeds never reach it."""
+    runs = frame.groupby(["method", "data_set"], sort=False)
+    found = runs.agg(reached=("reached", "mean"), transfers=("transfers_at_least", "mean"))
+    words = [
+        "not reached" if reached == 0 else f"{'> ' if reached < 1 else ''}{transfers:.0f}"
+        for reached, transfers in found.itertuples(index=False)
+    ]
+    return pd.Series(words, found.index).unstack(sort=False)
 
 
 def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
