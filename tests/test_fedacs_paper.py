@@ -77,7 +77,8 @@ def test_the_network_is_ten_times_smaller_than_printed_and_the_overhead_is_right
 
 
 def test_terminal_accuracy_is_the_mean_of_the_last_rounds():
-    frame = pd.DataFrame({"method": "a", "seed": 0, "round": [0, 5, 10, 15, 20], "accuracy": [0.0, 0.1, 0.2, 0.4, 0.6]})
+    curve = {"round": [0, 5, 10, 15, 20], "accuracy": [0.0, 0.1, 0.2, 0.4, 0.6]}
+    frame = pd.DataFrame({"method": "a", "seed": 0} | curve)
     assert scores.terminal(frame, ["method"], 10)["accuracy"].tolist() == [pytest.approx(0.5)]
 
 
@@ -207,6 +208,19 @@ def test_the_rehearsed_bandit_finds_the_clients_with_the_lowest_alpha(skewed):
     assert falling.iloc[1:].max() < falling.iloc[0] < alphas.mean()
 
 
+def test_shares_count_the_second_half_of_a_rehearsal(skewed):
+    method = create("randomclients", participation=0.1, batch=20, epochs=1)
+    chosen = rehearsal.rehearse(method, skewed, 10)[5:]
+    found = rehearsal.shares({"baseline": method}, {"start": (skewed, skewed.start)}, (0, 1, 2), 10)
+    assert found["share"].item() == pytest.approx(np.mean(chosen <= 2))
+
+
+def test_a_rehearsed_oort_counts_participations_for_its_ban(skewed):
+    method = create("oort", participation=0.1, cap=4, batch=20, epochs=1)
+    times = np.bincount(rehearsal.rehearse(method, skewed, 30).ravel(), minlength=30)
+    assert times.sum() == 90 and times.max() <= 4
+
+
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
@@ -261,7 +275,8 @@ def test_near_pairs_by_seed_and_looks_at_the_size_of_the_difference():
 
 
 def test_a_claim_that_needs_seeds_is_not_judged_on_one():
-    frame = pd.DataFrame({"method": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "environment": "uniform", "accuracy": [0.5, 0.4, 0.6, 0.5]})
+    scored = {"seed": [0, 0, 1, 1], "accuracy": [0.5, 0.4, 0.6, 0.5]}
+    frame = pd.DataFrame({"method": ["a", "b"] * 2, "environment": "uniform"} | scored)
     options = {"value": "accuracy", "key": "method", "first": "a", "others": ["b"], "over": "environment"}
     assert checks.with_seeds(frame, "above", 2, **options).verdict == "reproduced"
     alone = checks.with_seeds(frame[frame["seed"] == 0], "above", 2, **options)

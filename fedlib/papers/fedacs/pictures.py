@@ -195,6 +195,16 @@ def rehearsal(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figure:
     return fig
 
 
+def fixed_models(shares: pd.DataFrame, even: float) -> Figure:
+    """Poisoners' share of the participations of each selector, one bar a condition."""
+    fig, axes = plt.subplots(figsize=(9, 4.2))
+    seaborn.barplot(shares, x="selector", y="share", hue="condition", ax=axes, errorbar="sd")
+    axes.axhline(even, color="0.25", linestyle=":", label="even draw")
+    axes.set(xlabel="", ylabel="share of participations", ylim=(0, 1))
+    axes.legend(fontsize=9)
+    return fig
+
+
 def poisoners(frame: pd.DataFrame, even: float) -> Figure:
     """Share of participations that fell to poisoners so far, over rounds."""
     fig = curves(frame[frame["round"] > 0], "selector", "poisoners", "poisoners' share of participations")
