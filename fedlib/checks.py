@@ -89,7 +89,7 @@ def above(
 def near(frame: pd.DataFrame, value: str, key: str, first: str, other: str, over: str, margin: float) -> Finding:
     """`first` and `other` differ by at most `margin`, in the mean over seeds, at every level of `over`."""
     rows = []
-    for level in sorted(frame[over].unique()):
+    for level in frame[over].dropna().unique():
         gap = paired(frame, value, key, first, other, {over: level})
         if len(gap):
             rows.append({over: level, "difference": gap.mean(), "sd": gap.std(), "holds": abs(gap.mean()) <= margin})
