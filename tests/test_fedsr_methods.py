@@ -115,6 +115,18 @@ def test_a_loss_of_ones_own_trains_equal_devices_on_several_threads(make_federat
     assert torch.equal(*found)
 
 
+def test_a_single_picture_takes_the_way_of_many(pictures):
+    """torch would give it to MKL, whose digits depend on the processor."""
+    rows = pictures.rows[1]
+    x = engine.conv.images(pictures.x[rows])
+    both = engine.conv.outputs(pictures.network, pictures.start, x[:2])
+    alone = engine.conv.outputs(pictures.network, pictures.start, x[:1])
+    assert all(torch.equal(one, two[:1]) for one, two in zip(alone, both, strict=True))
+    with torch.profiler.profile() as told:
+        engine.conv.gradient(pictures.network, pictures.start, x[:1], pictures.y[rows[:1]], torch.ones(1))
+    assert not [event.key for event in told.key_averages() if "slow_conv" in event.key]
+
+
 # Limits in which methods coincide
 
 
