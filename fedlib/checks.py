@@ -211,6 +211,11 @@ def ratio(frame: pd.DataFrame, value: str, key: str, first: str, second: str, pr
     return Finding(found, f"{ratios.mean():.2f}", evidence, spread=spread, reported=printed)
 
 
+def audit(*rows: tuple) -> pd.DataFrame:
+    """What `statement` reads: rows of (quantity, printed, found, holds)."""
+    return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
+
+
 def statement(frame: pd.DataFrame) -> Finding:
     """An audit worked out in a notebook: columns quantity, printed, found and holds, one row a quantity."""
     if frame.empty:

@@ -69,6 +69,7 @@ class Paper:
     venue: str
     idea: str
     entries: tuple[Entry, ...]
+    short: str = ""  # as people write its name: FedGS
 
     def entry(self, id: str) -> Entry:
         for entry in self.entries:
@@ -363,6 +364,7 @@ def write_evidence(entry: Entry, report: Path) -> pd.DataFrame | None:
     if frame is None:
         return None
     evidence = checks.CHECKS[entry.check](frame, **entry.options).evidence
+    evidence = frame if evidence.empty else evidence  # nothing could be compared: show with what
     if entry.data:
         write_atomically(data_file(report, entry.id), lambda path: evidence.to_csv(path, index=False))
     return evidence

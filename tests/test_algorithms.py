@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from readable_acfmo import ReadableACFMO
+from rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
 from scipy.optimize import minimize
 from torch.nn import functional
 
@@ -35,32 +36,13 @@ def method(name: str, **options):
     return create(name, **{"participation": 0.4} | OPTIONS[name] | options)
 
 
-def after_rounds(algorithm, fed, rounds: int) -> dict[str, torch.Tensor]:
-    state = algorithm.init(fed)
-    for round in range(1, rounds + 1):
-        state = algorithm.round(fed, state, round)
-    return state
-
-
-def assert_equal(fast: torch.Tensor, slow: torch.Tensor, relative: float = 1e-5) -> None:
-    error = float((fast.double() - slow.double()).norm() / slow.double().norm())
-    assert error <= relative, f"relative difference {error:.2e}"
-
-
 # What all methods share
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_round_leaves_its_state_alone_and_comes_out_the_same_again(make_federation, name):
     fed, algorithm = make_federation(l2=0.01), method(name)
-    state = after_rounds(algorithm, fed, 2)
-    before = {key: tensor.clone() for key, tensor in state.items()}
-    first, again = algorithm.round(fed, state, 3), algorithm.round(fed, state, 3)
-    for key, tensor in state.items():
-        assert torch.equal(tensor, before[key]), f"round wrote into {key} of the state it was given"
-        assert torch.equal(first[key], again[key])
-        assert first[key].dtype == tensor.dtype
-        assert first[key].shape == tensor.shape
+    assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again(algorithm, fed)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -373,13 +355,15 @@ def test_combinations_of_heads_reach_the_optimum_of_slsqp(clients, noise, seed):
     gram, variance = random_programme(clients, noise, seed)
     programme = torch.tensor(gram).float(), torch.tensor(variance).float()
     largest = fedpac.largest_eigenvalue(programme[0])
-    tight, usual = (fedpac.combine(*programme, largest, iterations) for iterations in (500, fedpac.FedPAC().iterations))
+    few = fedpac.FedPAC().iterations
+    tight, usual, default = (fedpac.combine(*programme, largest, iterations) for iterations in (500, 200, few))
     for own in range(min(clients, 3)):
         best, value = best_combination(gram, variance, own)
         gain = value(np.eye(clients)[own]) - value(best)  # over the client's own head alone
         assert value(tight[own].double().numpy()) - value(best) <= 1e-3 * gain
+        assert value(usual[own].double().numpy()) - value(best) <= 0.05 * gain, "the default settings must come close"
         if noise > 0.1:
-            assert value(usual[own].double().numpy()) - value(best) <= 0.05 * gain, "the default must come close"
+            assert value(default[own].double().numpy()) - value(best) <= 0.05 * gain
         if clients <= 12:
             np.testing.assert_allclose(tight[own], best, atol=2e-3)
 

@@ -275,7 +275,7 @@ def test_the_page_shows_every_contestant_with_alt_text_and_loads_nothing():
     assert len(pictures) == 2 == markup.count("<img") and all(
         source.startswith("data:image/png;base64,") for source, _ in pictures
     )
-    assert "FedJAX 15" in pictures[0][1] and "softmax against participants: 1 ms at 10, 3 ms at 30" in pictures[1][1]
+    assert "FedJAX 14" in pictures[0][1] and "softmax against participants: 1 ms at 10, 3 ms at 30" in pictures[1][1]
     assert (
         not re.search(r'(src|href)="(?!data:|#|bench\.json)', markup)
         and "url(" not in markup

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+import torch
+
 from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State, shares
 from fedlib.algorithms.schedule import cosine
@@ -35,9 +38,14 @@ class FedAvg(Algorithm):
             lr=self.rate(round), batch=self.batch, steps=self.steps, epochs=self.epochs, momentum=self.momentum
         )
 
+    def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
+        """What clients descend instead of the plain loss: `direction` or `loss`, as `engine.train` takes them."""
+        return {}
+
     def round(self, federation: Federation, state: State, round: int) -> State:
-        clients = self.participants(federation, round)
+        clients, received = self.participants(federation, round), state["weights"]
+        hooks = self.hooks(federation, received, clients)
         weights = engine.train_mean(
-            federation, state["weights"], clients, self.work(round), round, shares(federation, clients)
+            federation, received, clients, self.work(round), round, shares(federation, clients), **hooks
         )
         return {"weights": weights}

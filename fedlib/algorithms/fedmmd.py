@@ -8,10 +8,10 @@ six widths more, 1e-6 to 0.1. They are narrower than a step of SGD moves the out
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, shares
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.engine import fixed
 from fedlib.engine.exponential import exponential
@@ -31,17 +31,13 @@ class FedMMD(FedAvg):
         if self.gamma < 0:
             raise ValueError(f"gamma={self.gamma} must not be negative: it weighs a distance")
 
-    def round(self, federation: Federation, state: State, round: int) -> State:
-        clients, received = self.participants(federation, round), state["weights"]
+    def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
         said = fixed.outputs_of_clients(federation, federation.network, received, clients)
 
         def loss(representation: torch.Tensor, logits: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
             return batch.cross_entropy(logits) + self.gamma * mmd(logits, said[batch.rows], batch.share)
 
-        weights = engine.train_mean(
-            federation, received, clients, self.work(round), round, shares(federation, clients), loss=loss
-        )
-        return {"weights": weights}
+        return {"loss": loss}
 
 
 def mmd(a: torch.Tensor, b: torch.Tensor, share: torch.Tensor) -> torch.Tensor:

@@ -5,10 +5,10 @@ Client i descends F_i(w) + mu/2 * |w - w_t|^2, so its direction is grad F_i(w) +
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.federation import Federation
 
@@ -24,12 +24,10 @@ class FedProx(FedAvg):
         if self.mu < 0:
             raise ValueError(f"mu={self.mu} must not be negative: it pulls clients towards the server's model")
 
-    def round(self, federation: Federation, state: State, round: int) -> State:
-        clients, received = self.participants(federation, round), state["weights"]
+    def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
         anchor = self.mu * received
 
         def pulled_back(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
             return batch.gradient(weights).add_(weights, alpha=self.mu).sub_(anchor)
 
-        local = engine.train(federation, received, clients, self.work(round), round, pulled_back)
-        return {"weights": mean_by_size(federation, clients, local)}
+        return {"direction": pulled_back}

@@ -6,9 +6,8 @@ A model that stays as it is during a round has one representation of each sample
 import numpy as np
 import torch
 
-from fedlib.engine import conv, crew, dense, layout
-
-ROWS = 1024  # samples at a time
+from fedlib.engine import crew, layout
+from fedlib.engine.insight import ROWS, outputs
 
 
 @torch.no_grad()
@@ -25,15 +24,7 @@ def representations(federation, weights: torch.Tensor, clients: np.ndarray) -> t
 
     def fill(position: int) -> None:
         for rows in federation.rows[clients[position]].split(ROWS):
-            span = slice(int(rows[0]), int(rows[-1]) + 1)
-            found[span] = _of_one_model(federation, models[position], federation.x[span])
+            found[rows] = outputs(federation, models[position], rows)[0]
 
     crew.share_out(fill, range(len(clients)))
     return found
-
-
-def _of_one_model(federation, weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    network = federation.network
-    if layout.is_dense(network):
-        return dense.outputs(layout.blocks(network), weights.unsqueeze(0), x.unsqueeze(0))[0][0]
-    return conv.outputs(network, weights, conv.images(x))[0]

@@ -9,6 +9,7 @@ import torch
 from fedlib import engine, ledger
 from fedlib.algorithms.acfmo import ACFMO
 from fedlib.algorithms.serveradam import ServerAdam
+from fedlib.checks import audit
 from fedlib.federation import Federation
 from fedlib.study import Run
 
@@ -119,11 +120,6 @@ def step_sizes(
         for variant in ("current", "printed")
         for server_lr in server_lrs
     ]  # fmt: skip
-
-
-def audit(*rows: tuple) -> pd.DataFrame:
-    """Rows of (quantity, printed, found, holds), as `checks.statement` reads them."""
-    return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
 
 
 def advice_audit(ends: pd.DataFrame) -> pd.DataFrame:

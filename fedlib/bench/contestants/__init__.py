@@ -36,11 +36,6 @@ CONTESTANTS = {
     for contestant in (
         Contestant("engine", "fedlib engine", "this library", _own("engine"), pinned=True),
         Contestant(
-            "native", "engine, not pinned",
-            "the same, free to use whatever instructions the processor has: what equal digits everywhere cost",
-            _own("engine"), pinned=True, settings=(("FEDLIB_NUMERICS", "native"),),
-        ),
-        Contestant(
             "loop", "PyTorch loop",
             "clients one after another: copied module, DataLoader over a Subset, torch.optim.SGD, averaged state_dicts",
             _own("loop"),
@@ -62,6 +57,11 @@ CONTESTANTS = {
             "limit", "Limit",
             "no clients: the same sample gradients as central training on the union of the clients' batches",
             _own("limit"), keeps_memory=True,
+        ),
+        Contestant(
+            "native", "engine, not pinned",
+            "the engine, free to use whatever instructions the processor has: what equal digits everywhere cost",
+            _own("engine"), pinned=True, settings=(("FEDLIB_NUMERICS", "native"),),
         ),
     )
 }  # fmt: skip

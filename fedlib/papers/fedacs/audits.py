@@ -5,13 +5,9 @@ import pandas as pd
 from scipy.integrate import quad
 
 from fedlib import ledger, models
+from fedlib.checks import audit
 from fedlib.engine import layout
 from fedlib.partition import inverse_pareto_density
-
-
-def table(*rows: tuple) -> pd.DataFrame:
-    """Rows of (quantity, printed, found, holds)."""
-    return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
 
 
 def printed(id: str) -> dict[tuple[str, str], float]:
@@ -37,7 +33,7 @@ def density(shapes: tuple[float, ...] = (2.0, 3.0)) -> pd.DataFrame:
     for s in shapes:
         area = quad(printed_density, 0, 1, args=(s,))[0]
         rows.append((f"area under Eq. (5), s = {s:g}", 1, f"{area:.4f}", abs(area - 1) < 1e-6))
-    return table(*rows)
+    return audit(*rows)
 
 
 def corrected_area(s: float = 2.0) -> float:
@@ -53,7 +49,7 @@ def speedups() -> pd.DataFrame:
         found = rounds["baseline", environment] / rounds[method, environment]
         quantity = f"{environment}, {method}: {rounds['baseline', environment]}/{rounds[method, environment]}"
         rows.append((quantity, f"{value}x", f"{found:.2f}x", abs(found - value) <= 0.05 + 1e-9))
-    return table(*rows)
+    return audit(*rows)
 
 
 def improvements() -> pd.DataFrame:
@@ -65,7 +61,7 @@ def improvements() -> pd.DataFrame:
         if method != "baseline" and (method, environment) in accuracy:
             low, high = _possible(accuracy[method, environment], accuracy["baseline", environment], iid)
             rows.append((f"{environment}, {method}", f"{value}%", f"{low:.1f} to {high:.1f}%", low <= value <= high))
-    return table(*rows)
+    return audit(*rows)
 
 
 def _possible(method: float, baseline: float, iid: float, half: float = 0.05) -> tuple[float, float]:
@@ -80,7 +76,7 @@ def headline() -> pd.DataFrame:
     rounds, gains = printed("fedacs/table3"), printed("fedacs/table2-improvement")
     best = max(rounds["baseline", name] / rounds["FedACS", name] for name in ("uniform", "inverse Pareto", "Dirichlet"))
     gain = max(value for (method, _), value in gains.items() if method == "FedACS")
-    return table(
+    return audit(
         ("largest speed-up in Table III (abstract, conclusion)", "2.4x", f"{best:.1f}x", round(best, 1) == 2.4),
         ("largest speed-up in Table III (contributions)", "2.1x", f"{best:.1f}x", round(best, 1) == 2.1),
         ("largest improvement in Table II (abstract)", "78.2%", f"{gain}%", gain == 78.2),
@@ -97,7 +93,7 @@ def network() -> pd.DataFrame:
     """Section VII-C's counts against the network of reference [31]."""
     total, last = weights()
     as_printed, true = (round(100 * up / (2 * both_ways), 2) for up, both_ways in ((8_500, 620_060), (last, total)))
-    return table(
+    return audit(
         ("weights of the network", 620_060, total, total == 620_060),
         ("weights of the last layer", 8_500, last, last == 8_500),
         ("traffic overhead from the printed counts, %", 0.69, as_printed, as_printed == 0.69),
@@ -127,7 +123,7 @@ def overhead(epochs: int, rounds: int, stop: int) -> pd.DataFrame:
 def misprints(kappa: int = 10) -> pd.DataFrame:
     """Where a formula, an index or a word cannot stand as printed."""
     tighter = kappa**0.5  # (1) solved for epsilon at a fixed probability: proportional to 1 / sqrt(samples)
-    return table(
+    return audit(
         ("Algorithm 2, line 5: whose Beta parameters", "A_i, i counts picks", "A_c, of the client", False),
         ("Table I: a and b of Hoeffding's inequality", "upper, lower", "lower, upper", False),
         ("(33), from the logarithm of (32)", "K ln 2 - P", "K ln 2 - ln P", False),

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from fedlib import ledger
-from fedlib.papers.fcbafl.audits import table
+from fedlib.checks import audit
 from fedlib.papers.fedgs.hyper import possible
 
 ROUNDS, ITERATIONS, BATCH = 500, 50, 32
@@ -22,7 +22,7 @@ def average_gain() -> pd.DataFrame:
     accuracy = printed("fedgs/table2")
     others = [value for name, value in accuracy.items() if name != "FedGS"]
     gain = accuracy["FedGS"] - sum(others) / len(others)
-    return table((f"points above the mean of {len(others)} rows", 3.5, f"{gain:.2f}", round(gain, 1) == 3.5))
+    return audit((f"points above the mean of {len(others)} rows", 3.5, f"{gain:.2f}", round(gain, 1) == 3.5))
 
 
 def fewer_rounds() -> pd.DataFrame:
@@ -31,7 +31,7 @@ def fewer_rounds() -> pd.DataFrame:
     others = [value for name, value in rounds.items() if name != "FedGS"]
     share = 1 - rounds["FedGS"] * len(others) / sum(others)
     faster = rounds["FedAvg"] / rounds["FedGS"]
-    return table(
+    return audit(
         ("fewer rounds than the mean, never counted as 500", "59%", f"{share:.1%}", round(100 * share) == 59),
         ("times fewer rounds than FedAvg", 3.3, f"{faster:.2f}", abs(faster - 3.3) <= 0.05 + 1e-9),
     )
@@ -55,7 +55,7 @@ def text() -> pd.DataFrame:
     """Differences of accuracy that the text quotes beside those of the table."""
     accuracy = printed("fedgs/table2")
     found = [(f"{high} above {low}", quoted, round(accuracy[high] - accuracy[low], 1)) for high, low, quoted in QUOTED]
-    return table(*((quantity, quoted, value, quoted == value) for quantity, quoted, value in found))
+    return audit(*((quantity, quoted, value, quoted == value) for quantity, quoted, value in found))
 
 
 def stream() -> pd.DataFrame:
@@ -63,7 +63,7 @@ def stream() -> pd.DataFrame:
     needed = ROUNDS * ITERATIONS * FACTORIES * SELECTED * BATCH
     held = round(FEMNIST_SAMPLES * DEVICES / FEMNIST_DEVICES)
     holds = needed <= held
-    return table(
+    return audit(
         ("samples needed to use each once", f"at most {held:,}", f"{needed:,}", holds),
         ("passes over the data", "at most 1", f"{needed / held:,.0f}", holds),
     )
@@ -71,7 +71,7 @@ def stream() -> pd.DataFrame:
 
 def cells(groups: list[int], selected: list[int], devices: int = DEVICES) -> pd.DataFrame:
     """Cells of Fig. 5b: devices wanted from a group against the devices that the smallest group has."""
-    return table(
+    return audit(
         *(
             (f"M = {many}, L = {chosen}", f"L at most {devices // many}", chosen, possible(devices, many, chosen))
             for many in groups

@@ -10,9 +10,9 @@ import pandas as pd
 
 from fedlib import federate, selection
 from fedlib.algorithms import create
+from fedlib.checks import audit
 from fedlib.engine.stream import Streams
 from fedlib.federation import Federation
-from fedlib.papers.fcbafl.audits import table
 from fedlib.selection import Selection
 from fedlib.selection.gbpcs import warm_up
 from fedlib.streams import generator
@@ -298,7 +298,7 @@ def literal_stop(limit: int = 100) -> pd.DataFrame:
         if d > before:
             break
     found = f"still swapping after {swaps}" if d <= before else f"stops after {swaps}"
-    return table(("swaps of one device among three", "finitely many", found, d > before))
+    return audit(("swaps of one device among three", "finitely many", found, d > before))
 
 
 def chances(park: Park, seed: int, iterations: int) -> pd.DataFrame:
@@ -325,12 +325,12 @@ def equal_chance(taken: pd.DataFrame, park: Park) -> pd.DataFrame:
         spread = float(np.mean((own["times"] - t * p) ** 2) / (t * p * (1 - p)))
         quantity = f"{name}: variance over that of a fair draw, {t} iterations"
         rows.append((quantity, "1", f"{spread:.2f}", abs(spread - 1) < 0.3))
-    return table(*rows)
+    return audit(*rows)
 
 
 def default_initialiser() -> pd.DataFrame:
     """Fig. 3 ends GBP-CS with MPInv, the default, at 0.030, Fig. 4c at 0.029; the optimum is 0.028 in both."""
-    return table(("divergence of GBP-CS with MPInv, Fig. 3 and Fig. 4c", 0.030, 0.029, False))
+    return audit(("divergence of GBP-CS with MPInv, Fig. 3 and Fig. 4c", 0.030, 0.029, False))
 
 
 def much_faster(times: pd.DataFrame, least: float = 1.5) -> pd.DataFrame:
@@ -338,11 +338,11 @@ def much_faster(times: pd.DataFrame, least: float = 1.5) -> pd.DataFrame:
     milliseconds = times.groupby("initialiser")["milliseconds"].median()
     factor = milliseconds["Zero"] / milliseconds["MPInv"]
     quantity = "time from zero over time from the pseudo-inverse"
-    return table((quantity, f"at least {least:g}", f"{factor:.2f}", factor >= least))
+    return audit((quantity, f"at least {least:g}", f"{factor:.2f}", factor >= least))
 
 
 def genetic_slower(times: pd.DataFrame, least: float = 20.0) -> pd.DataFrame:
     """The genetic sampler's time over that of GBP-CS."""
     seconds = times.groupby("sampler")["seconds"].median()
     factor = seconds["GA"] / seconds["GBP-CS"]
-    return table(("time of GA over time of GBP-CS", 66, f"{factor:.0f}", factor >= least))
+    return audit(("time of GA over time of GBP-CS", 66, f"{factor:.0f}", factor >= least))

@@ -5,7 +5,7 @@ As in the FCBAFL notebook the picture is an image widget, so that a page built w
 
 import ipywidgets
 
-from fedlib.papers.fcbafl.explorer import png
+from fedlib.report.show import png
 from fedlib.papers.fedgs import time_pictures
 from fedlib.papers.fedgs.time_model import Setting
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fedlib.papers.fcbafl.audits import table
+from fedlib.checks import audit
 
 WEIGHTS = 6_603_710  # LEAF's FEMNIST network
 ROUNDS = {"FedGS": 147, "FedAvg": 478}  # to 82%, Table II
@@ -147,7 +147,7 @@ def algebra(draws: int, rng: np.random.Generator) -> pd.DataFrame:
         select_s=0.0,
     )
     agree = int(((threshold(s) < s.ratio) == (fedgs_s(s) < fedavg_s(s))).sum())
-    return table((f"settings of {draws} in which condition and times agree", draws, agree, agree == draws))
+    return audit((f"settings of {draws} in which condition and times agree", draws, agree, agree == draws))
 
 
 def selecting(s: Setting, share: float = 0.1, usual_gbit: float = 1.0) -> pd.DataFrame:
@@ -155,7 +155,7 @@ def selecting(s: Setting, share: float = 0.1, usual_gbit: float = 1.0) -> pd.Dat
     outside_s = s.iterations * s.select_s / (share * s.factories * (s.selected - 1))
     gbit = 2 * s.model_bits / outside_s / 1e9
     quantity = f"Gbit/s to the cloud at which selecting eats {share:.0%} of the saving"
-    return table((quantity, f"above {usual_gbit:g}", f"{gbit:.1f}", gbit > usual_gbit))
+    return audit((quantity, f"above {usual_gbit:g}", f"{gbit:.1f}", gbit > usual_gbit))
 
 
 def own_settings(ratio: float = RATIOS[0]) -> pd.DataFrame:
@@ -168,7 +168,7 @@ def own_settings(ratio: float = RATIOS[0]) -> pd.DataFrame:
         needed = float(threshold(Setting(iterations=iterations, factories=factories, selected=chosen)))
         quantity = f"T = {iterations}, M = {factories}, L = {chosen}"
         rows.append((quantity, f"below {ratio:g}", round(needed, 2), needed < ratio))
-    return table(*rows)
+    return audit(*rows)
 
 
 def against_hierarchy(s: Setting) -> pd.DataFrame:
@@ -179,4 +179,4 @@ def against_hierarchy(s: Setting) -> pd.DataFrame:
         ours, theirs = fedgs_s(moved), hierarchical_s(moved)
         quantity = f"round of FedGS over round of FedAvg, ratio {ratio:g}"
         rows.append((quantity, "below 1", f"{ours / theirs:.2f}", ours < theirs))
-    return table(*rows)
+    return audit(*rows)

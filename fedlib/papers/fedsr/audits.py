@@ -4,15 +4,11 @@ import numpy as np
 import pandas as pd
 
 from fedlib import models
+from fedlib.checks import audit
 from fedlib.papers.fedsr import experiments, results
 
 PRINTED_MLP, PRINTED_CNN = 199_210, 128_420
 RIVALS = ("FedAvg", "FedProx", "MOON", "HierFAVG")
-
-
-def table(*rows: tuple) -> pd.DataFrame:
-    """Rows of (quantity, printed, found, holds)."""
-    return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
 
 
 def count_weights(network: str, classes: int, shape: tuple[int, ...]) -> int:
@@ -30,14 +26,14 @@ def weights() -> pd.DataFrame:
     ]
     found = [(name, printed, count_weights(*network)) for name, printed, network in wanted]
     rows = [(f"weights, {name}", f"{printed:,}", f"{count:,}", printed == count) for name, printed, count in found]
-    return table(*rows)
+    return audit(*rows)
 
 
 def cifar100_size() -> pd.DataFrame:
     """Weights of the CNN with 100 classes at the printed image size, grey and in colour."""
     counts = {channels: count_weights("cnn_fedsr", 100, (channels, 28, 28)) for channels in (1, 3)}
     name, printed = "weights with 100 classes on 28 x 28 x", f"{PRINTED_CNN:,}"
-    return table(*[(f"{name} {each}", printed, f"{count:,}", count == PRINTED_CNN) for each, count in counts.items()])
+    return audit(*[(f"{name} {each}", printed, f"{count:,}", count == PRINTED_CNN) for each, count in counts.items()])
 
 
 def most_cases() -> pd.DataFrame:
@@ -50,7 +46,7 @@ def most_cases() -> pd.DataFrame:
         for rival in RIVALS
     }
     counted["columns with FedSR below ring-optimization"] = cells["FedSR"] < cells["ring-optimization"]
-    return table(*[(name, "most", f"{wins.sum()} of {len(wins)}", wins.mean() > 0.5) for name, wins in counted.items()])
+    return audit(*[(name, "most", f"{wins.sum()} of {len(wins)}", wins.mean() > 0.5) for name, wins in counted.items()])
 
 
 def table3(devices: int) -> pd.DataFrame:
@@ -60,7 +56,7 @@ def table3(devices: int) -> pd.DataFrame:
         rounds = cells["printed"].dropna() / per_round[method]
         found, whole = ", ".join(f"{number:g}" for number in rounds), bool((rounds == rounds.round()).all())
         rows.append((f"rounds of {method}, {per_round[method]} transfers each", "whole", found, whole))
-    return table(*rows)
+    return audit(*rows)
 
 
 def hierfavg_transfers(devices: int) -> pd.DataFrame:
@@ -68,7 +64,7 @@ def hierfavg_transfers(devices: int) -> pd.DataFrame:
     both_ways, one_way = (experiments.per_round(devices, broadcasts)["HierFAVG"] for broadcasts in (True, False))
     cells = results.printed("fedsr/table3").query("method == 'HierFAVG'")["printed"]
     divides = bool((cells % both_ways == 0).all())
-    return table(("transfers of a round of HierFAVG, both ways", both_ways, both_ways if divides else one_way, divides))
+    return audit(("transfers of a round of HierFAVG, both ways", both_ways, both_ways if divides else one_way, divides))
 
 
 def targets() -> pd.DataFrame:
@@ -81,7 +77,7 @@ def targets() -> pd.DataFrame:
         short = {method: end for method, end in ends.items() if end < target}
         found = ", ".join(f"{method} {end}%" for method, end in short.items()) or "all at or above"
         rows.append((f"{data_set}: below the target at the end", f"none, {target:g}%", found, not short))
-    return table(*rows)
+    return audit(*rows)
 
 
 def _equal_rings(count: int) -> float:
@@ -93,20 +89,20 @@ def bound(rings: list[int]) -> pd.DataFrame:
     """The sum of squares of equal rings against 1/2."""
     sums = {count: _equal_rings(count) for count in rings}
     rows = [(f"{count} equal rings", f"1/{count}", f"{found:.3f}", found <= 0.5) for count, found in sums.items()]
-    return table(*rows)
+    return audit(*rows)
 
 
 def lemma(rings: list[int]) -> pd.DataFrame:
     """(18) where all rings return one model at distance 1: the left side is 1, the right 2 sum_m (|D_m| / |D|)^2."""
     right = {f"right side of (18), {count} equal rings that agree": 2 * _equal_rings(count) for count in rings}
-    return table(*[(name, ">= 1", f"{found:.2f}", found >= 1) for name, found in right.items()])
+    return audit(*[(name, ">= 1", f"{found:.2f}", found >= 1) for name, found in right.items()])
 
 
 def fig9_list() -> pd.DataFrame:
     """Local epochs in the list of settings and in the discussion of Section IV-E."""
     listed, discussed = (1, 2, 5), 10
     name = f"{discussed} local epochs among the settings"
-    return table((name, ", ".join(map(str, listed)), f"{discussed} discussed", discussed in listed))
+    return audit((name, ", ".join(map(str, listed)), f"{discussed} discussed", discussed in listed))
 
 
 def ring_higher() -> pd.DataFrame:
@@ -116,4 +112,4 @@ def ring_higher() -> pd.DataFrame:
     for (share, moment), cell in cells.sort_index(ascending=[True, False]).iterrows():
         ring, fedsr = cell["ring-optimization"], cell["FedSR"]
         rows.append((f"participation {share}, {moment}", f"ring {ring}%", f"FedSR {fedsr}%", ring > fedsr))
-    return table(*rows)
+    return audit(*rows)
