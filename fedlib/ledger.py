@@ -97,6 +97,11 @@ def load(paper: str, folder: Path = FOLDER) -> Paper:
     return _paper(tree, file.name)
 
 
+def known_as(paper: str) -> str:
+    """fedgs -> FedGS; a paper without a name of its own in capitals."""
+    return (load(paper).short if paper in papers() else "") or paper.upper()
+
+
 class _LineLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # the one in C is ten times as fast, where it is there
     """Mappings remember the line they start on."""
 

@@ -25,6 +25,7 @@ from PIL import Image
 from traitlets import default
 from traitlets.config import Config
 
+from fedlib import ledger
 from fedlib.files import write_text
 from fedlib.report.execute import PAPERMILL_MARK
 from fedlib.report.maths import mathml
@@ -215,6 +216,7 @@ def write(executed: Path, folder: Path, root: Path) -> Path:
         page_of=lambda link: page_of(link, about.get("source", ""), executed.parent),
         title=title(notebook.cells),
         about=about,
+        known_as=ledger.known_as(about.get("paper", "")),
         csv={path.stem for path in (folder / "data").glob("*.csv")},
         exhibits=exhibits(notebook),
         verdicts={entry["id"]: entry["verdict"] for entry in entries(folder)},

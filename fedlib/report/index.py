@@ -43,7 +43,7 @@ def write(folder: Path) -> Path:
     names = dict.fromkeys([entry["paper"] for entry in entries] + [page.about["paper"] for page in pages])
     names.pop(START, None)
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
-    environment.filters["known_as"] = known_as
+    environment.filters["known_as"] = {name: ledger.known_as(name) for name in names}.__getitem__
     markup = environment.get_template("overview.html.j2").render(
         start=[page for page in pages if page.about["paper"] == START],
         papers=[_card(folder, number, name, entries, pages) for number, name in enumerate(names)],
@@ -89,11 +89,6 @@ def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], p
         "audits": _counts(entry["verdict"] for entry in own if entry["kind"] == "audit"),
         "thumbnails": [_thumbnail(folder, entry, pages) for entry in drawn if _link(entry["id"], pages)],
     }
-
-
-def known_as(paper: str) -> str:
-    """fedgs -> FedGS; a paper without a name of its own in capitals."""
-    return (ledger.load(paper).short if paper in ledger.papers() else "") or paper.upper()
 
 
 def _marker(series: int) -> str:
