@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -94,6 +95,17 @@ def in_a_process(told: str, under: tuple[str, ...] = (), **environment: str) -> 
     return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=True).stdout
 
 
+def emulated(told: str, tries: int = 3) -> str:
+    """`in_a_process` on an emulated Haswell. The emulator itself now and then crashes: that says nothing about digits."""
+    for _ in range(tries):
+        try:
+            return in_a_process(told, under=("qemu-x86_64", "-cpu", "Haswell"))
+        except subprocess.CalledProcessError as ended:
+            if ended.returncode != -signal.SIGSEGV:
+                raise
+    pytest.skip(f"qemu-x86_64 crashed {tries} times: nothing was compared")
+
+
 LIBRARIES_SAY = """
 import fedlib, json
 import numpy, torch
@@ -170,7 +182,7 @@ def test_a_machine_limited_to_avx2_computes_the_same_bytes(as_it_is):
 @pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="no qemu-x86_64 (Debian: qemu-user) to emulate another processor")
 def test_an_emulated_intel_processor_without_avx512_computes_the_same_bytes(as_it_is):
     """The closest to another machine that one machine can come: every library sees a Haswell and chooses for it."""
-    assert json.loads(in_a_process(SIMULATE, under=("qemu-x86_64", "-cpu", "Haswell"))) == as_it_is
+    assert json.loads(emulated(SIMULATE)) == as_it_is
 
 
 def test_what_mkl_would_choose_does_not_matter(as_it_is):
