@@ -135,7 +135,9 @@ LOCAL = {"participation": 0.5, "lr": 0.2, "batch": 16, "steps": 5}
 EPOCHS = {"participation": 0.5, "lr": 0.1, "batch": 16, "epochs": 2, "momentum": 0.9}
 METHODS = [("acfmo", {"participation": 0.5, "variant": "current"}, "softmax"), ("fedavg", LOCAL, "softmax"),
            ("fedavg", EPOCHS, "mlp200"), ("fedpac", LOCAL, "softmax"), ("feddbe", LOCAL, "softmax"),
-           ("fedala", LOCAL, "softmax"), ("fedgh", {}, "softmax"), ("serveradam", {}, "softmax")]
+           ("fedala", LOCAL, "softmax"), ("fedgh", {}, "softmax"), ("serveradam", {}, "softmax"),
+           ("moon", EPOCHS | {"mu": 1.0}, "mlp200"), ("fedsr", EPOCHS | {"cluster_size": 5}, "mlp200"),
+           ("fedyogi", EPOCHS, "mlp200"), ("fedacs", EPOCHS | {"participation": 0.2}, "mlp200")]
 arrays = synthetic_arrays(600, 40, 5, 0)
 dataset = from_arrays("synthetic", arrays, tuple("01234"), "synthetic")
 parts = partition.dirichlet(arrays["y_train"], 20, 0.5, rng=np.random.default_rng(0))
