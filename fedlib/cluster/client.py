@@ -117,7 +117,7 @@ class Trips:
         """Journeys with what became of their legs, until none is out."""
         for future in self.waiting:
             _, journey = self.out.pop(future.key)
-            yield journey, self._answer(future, journey)
+            yield journey, answer(future, journey)
 
     def settle(self, journey: Journey, answer: legs.Leg | legs.Refusal | str) -> pd.DataFrame | str | None:
         """The outcome of a run, or None when it was sent on."""
@@ -150,22 +150,24 @@ class Trips:
         told = [f"{worker}: {reason}" for (worker, name), reason in self.unfit.items() if name == journey.data_set]
         return "no worker is fit for this run.\n" + "\n".join(told)
 
-    def _answer(self, future: Future, journey: Journey) -> legs.Leg | legs.Refusal | str:
-        try:
-            return future.result()
-        except KilledWorker as loss:
-            return (
-                f"its workers died {loss.allowed_failures + 1} times in a row, the last at {loss.last_worker.address}. "
-                "Most often that is memory: give each worker more (--memory-limit) or start fewer of them (--nworkers). "
-                f"The state after round {journey.round} is stored; the same command continues there."
-            )
-        except CancelledError as loss:
-            raise ConnectionError(
-                "the Dask scheduler went away. What was finished and the states of the other runs are stored; "
-                "the same command continues."
-            ) from loss
-        except Exception:
-            return traceback.format_exc()
+
+def answer(future: Future, journey: Journey) -> legs.Leg | legs.Refusal | str:
+    """What a task gave, or what to tell of its end; without its scheduler nothing goes on."""
+    try:
+        return future.result()
+    except KilledWorker as loss:
+        return (
+            f"its workers died {loss.allowed_failures + 1} times in a row, the last at {loss.last_worker.address}. "
+            "Most often that is memory: give each worker more (--memory-limit) or start fewer of them (--nworkers). "
+            f"The state after round {journey.round} is stored; the same command continues there."
+        )
+    except CancelledError as loss:
+        raise ConnectionError(
+            "the Dask scheduler went away. What was finished and the states of the other runs are stored; "
+            "the same command continues."
+        ) from loss
+    except Exception:
+        return traceback.format_exc()
 
 
 # The connection outlives a study: a notebook with many studies pays the start of its workers once.

@@ -10,7 +10,7 @@ import traceback
 from dataclasses import dataclass
 from functools import cache
 
-START = "start workers with `python -m fedlib.cluster worker <scheduler> --nworkers <cores> --nthreads 1`"
+START = "start workers with `python -m fedlib.cluster worker <scheduler> --nworkers <cores>`"
 
 
 @dataclass(frozen=True)
