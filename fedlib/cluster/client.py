@@ -5,7 +5,9 @@ reachable from this machine only. FEDLIB_LEG is the time of a leg in seconds.
 """
 
 import atexit
+import logging
 import os
+import signal
 import sys
 import traceback
 import uuid
@@ -22,7 +24,7 @@ from fedlib.store import Run
 
 try:
     import dask
-    from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
+    from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, as_completed
 except ImportError as problem:
     raise ImportError(f"engine dask needs Dask ({problem}): pip install -c constraints.txt -e '.[cluster]'") from problem
 
@@ -132,7 +134,7 @@ class Trips:
         return outcome
 
     def cancel(self) -> None:
-        """Call back what is out; workers finish the round they are in and drop it."""
+        """Call back what is out; a worker that has a leg in hand ends it for nothing."""
         if self.out and self.client.status == "running":
             self.client.cancel([future for future, _ in self.out.values()], force=True)
 
@@ -204,9 +206,19 @@ def _start_local(workers: int) -> Client:
     cluster = LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
         scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"}, env={"FEDLIB_THREADS": "1"},
+        silence_logs=logging.ERROR,
     )  # fmt: skip
     _connection["cluster"] = cluster
-    return Client(cluster, set_as_default=False)
+    client = Client(cluster, set_as_default=False)
+    client.register_plugin(Deaf())
+    return client
+
+
+class Deaf(WorkerPlugin):
+    """A worker of this machine leaves Ctrl-C to the client."""
+
+    def setup(self, worker) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @atexit.register
