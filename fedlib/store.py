@@ -9,15 +9,18 @@ the code and the libraries that compute it, so a stored result can never stand f
 """
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, lru_cache
 from inspect import signature
 from pathlib import Path
+from typing import BinaryIO
 
 import filelock
 import numpy as np
@@ -95,9 +98,14 @@ def code_digest() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
+def federation(run: Run) -> Federation:
+    """The federation of a run, kept for the next run."""
+    return _federation(json.dumps(run.federation, sort_keys=True), run.seed, run.data_fingerprint)
+
+
 @lru_cache(maxsize=2)
 def _federation(arguments: str, seed: int, data_fingerprint: str) -> Federation:
-    """Kept for the next run; the fingerprint is there so that replaced data is never taken for the old."""
+    """The fingerprint is there so that replaced data is never taken for the old."""
     return federate(**json.loads(arguments), seed=seed)
 
 
@@ -120,11 +128,7 @@ def compute(run: Run, after_round=lambda progress: None, bar: bool | None = Fals
 
 
 def _compute(run: Run, after_round, bar) -> pd.DataFrame:
-    federation = _federation(json.dumps(run.federation, sort_keys=True), run.seed, run.data_fingerprint)
-    algorithm = algorithms.create(run.algorithm, **run.options)
     checkpoint, saved = run.folder / "checkpoint.npz", time.monotonic()
-    progress = read_checkpoint(checkpoint)
-    began, resumed = time.perf_counter(), progress is not None
 
     def save(progress: Progress) -> None:
         nonlocal saved
@@ -133,28 +137,37 @@ def _compute(run: Run, after_round, bar) -> pd.DataFrame:
             saved = time.monotonic()
         after_round(progress)
 
-    records = simulate(
-        algorithm, federation, run.rounds, every=run.every, progress=progress, after_round=save, bar=bar
+    progress, split = read_checkpoint(checkpoint), federation(run).fingerprint
+    began = time.perf_counter()
+    records = perform(run, progress, save, bar)
+    return finish(run, records, split, seconds=time.perf_counter() - began, resumed=progress is not None)
+
+
+def perform(
+    run: Run, progress: Progress | None, after_round: Callable[[Progress], None], bar: bool | None = False
+) -> pd.DataFrame:
+    """The computing alone, which leaves the store as it is."""
+    algorithm = algorithms.create(run.algorithm, **run.options)
+    return simulate(
+        algorithm, federation(run), run.rounds, every=run.every, progress=progress, after_round=after_round, bar=bar
     )
-    _finish(run, records, federation, seconds=time.perf_counter() - began, resumed=resumed)
-    return load(run)
 
 
-def _finish(run: Run, records: pd.DataFrame, federation: Federation, **facts) -> None:
-    about = run.config | {"partition": federation.fingerprint, "versions": versions()} | facts
+def finish(run: Run, records: pd.DataFrame, split: str, seconds: float, resumed: bool) -> pd.DataFrame:
+    """File records that were computed here or elsewhere, `split` being the partition's fingerprint; what `load` gives back."""
+    facts = {"partition": split, "versions": versions(), "seconds": seconds, "resumed": resumed}
     write_atomically(run.folder / "records.csv", lambda path: records.to_csv(path, index=False))
-    write_text(run.folder / "run.json", json.dumps(about, indent=1, sort_keys=True))
+    write_text(run.folder / "run.json", json.dumps(run.config | facts, indent=1, sort_keys=True))
     (run.folder / "checkpoint.npz").unlink(missing_ok=True)
+    return load(run)
 
 
 def write_checkpoint(path: Path, progress: Progress) -> None:
     """State, records and round in one file, so that they can never disagree."""
-    arrays = {f"state.{name}": tensor.numpy() for name, tensor in progress.state.items()}
-    records = json.dumps(progress.records)  # Python's floats survive JSON to the last bit
 
     def write(part: Path) -> None:
         with open(part, "wb") as file:
-            np.savez(file, round=progress.round, records=np.array(records), **arrays)
+            _pack(progress, file)
 
     write_atomically(path, write)
 
@@ -162,17 +175,38 @@ def write_checkpoint(path: Path, progress: Progress) -> None:
 def read_checkpoint(path: Path) -> Progress | None:
     """The progress saved at `path`, or None when there is none or it cannot be read (then the run starts afresh)."""
     try:
-        with np.load(path, allow_pickle=False) as saved:
-            state = {
-                name.removeprefix("state."): torch.as_tensor(saved[name]) for name in saved if name.startswith("state.")
-            }
-            return Progress(int(saved["round"]), state, json.loads(str(saved["records"])))
+        return _unpack(path)
     except FileNotFoundError:
         return None
     except UNREADABLE as problem:
         path.rename(path.with_suffix(".unreadable"))
         print(f"checkpoint of run {path.parent.name} set aside, the run starts afresh: {problem}")
         return None
+
+
+def to_bytes(progress: Progress) -> bytes:
+    """What `write_checkpoint` would write, for sending."""
+    file = io.BytesIO()
+    _pack(progress, file)
+    return file.getvalue()
+
+
+def from_bytes(content: bytes) -> Progress:
+    return _unpack(io.BytesIO(content))
+
+
+def _pack(progress: Progress, file: BinaryIO) -> None:
+    arrays = {f"state.{name}": tensor.numpy() for name, tensor in progress.state.items()}
+    records = json.dumps(progress.records)  # Python's floats survive JSON to the last bit
+    np.savez(file, round=progress.round, records=np.array(records), **arrays)
+
+
+def _unpack(file: Path | BinaryIO) -> Progress:
+    with np.load(file, allow_pickle=False) as saved:
+        state = {
+            name.removeprefix("state."): torch.as_tensor(saved[name]) for name in saved if name.startswith("state.")
+        }
+        return Progress(int(saved["round"]), state, json.loads(str(saved["records"])))
 
 
 def forget(run: Run) -> None:

@@ -1,7 +1,7 @@
 """A study: many runs in, one tidy frame out. Missing runs are executed on the engine in use, finished ones are read back.
 
-An engine is a function that yields (position, records) for each run as it finishes. `inprocess` and `processes` are here;
-another one (a cluster, say) is one more entry of `ENGINES` and touches neither methods nor notebooks.
+An engine is a function that yields each run as it finishes, with its records or the traceback of its failure. A new engine
+is one more entry of `ENGINES` and touches neither methods nor notebooks.
 """
 
 import atexit
@@ -91,7 +91,15 @@ def processes(runs: list[Run], workers: int) -> Outcomes:
         raise
 
 
-ENGINES = {"inprocess": inprocess, "processes": processes}
+def dask(runs: list[Run], workers: int) -> Outcomes:
+    """Runs on a Dask cluster: the one at FEDLIB_ADDRESS, else one of this machine with so many workers."""
+    from fedlib.cluster import client  # an extra: a plain install has no Dask
+
+    with _bar(runs) as bar:
+        yield from client.outcomes(runs, workers, bar.update)
+
+
+ENGINES = {"inprocess": inprocess, "processes": processes, "dask": dask}
 
 
 def _attempt(run: Run, after_round) -> pd.DataFrame | str:

@@ -33,7 +33,7 @@ def printed(executed: Path) -> str:
     [
         ("paper=tyo", "all, toy", "toy"),
         ("scale=quik", "desk, paper, quick", "quick"),
-        ("engine=process", "inprocess, processes", "processes"),
+        ("engine=process", "dask, inprocess, processes, slurm", "processes"),
         ("papper=toy", "data, engine, notebooks, paper, report, scale, seed, toy", "paper"),
         ("toy.fien.seeds=2", "fine, broken", "fine"),
         ("toy.fine.sedes=2", "seed, seeds, rates, method", "seeds"),

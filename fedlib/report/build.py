@@ -8,18 +8,21 @@ import nbformat
 from omegaconf import DictConfig, OmegaConf
 
 from fedlib import ledger, study
+from fedlib.cluster import slurm
 from fedlib.files import write_text
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
 from fedlib.report.notebooks import Notebook, selection
 
 
-def kernel_environment(config: DictConfig, folder: Path) -> dict[str, str]:
-    """What notebooks learn from the config apart from their parameters."""
+def kernel_environment(config: DictConfig, folder: Path, address: str | None = None) -> dict[str, str]:
+    """What notebooks learn from the config apart from their parameters; `address` is that of a Dask scheduler."""
     variables = {
         "FEDLIB_REPORT": str(folder),
         "FEDLIB_ENGINE": config.engine.name,
         "FEDLIB_WORKERS": str(config.engine.workers or study.cores()),
+        "FEDLIB_ADDRESS": address,
+        "FEDLIB_LEG": str(config.engine.get("leg") or ""),
         "FEDLIB_DATA": config.data.folder and str(Path(config.data.folder).resolve()),
         "FEDLIB_CACHE": config.data.cache and str(Path(config.data.cache).resolve()),
         "FEDLIB_OFFLINE": "1" if config.data.offline else None,
@@ -30,7 +33,7 @@ def kernel_environment(config: DictConfig, folder: Path) -> dict[str, str]:
 def build(root: Path, config: DictConfig, folder: Path, command: str) -> list[Outcome]:
     """Regenerate into `folder`; a notebook that fails still gets its page and does not stop the others."""
     outcomes = []
-    with environment(kernel_environment(config, folder)):
+    with slurm.address(config.engine) as address, environment(kernel_environment(config, folder, address)):
         for notebook in selection(root, config):
             values = OmegaConf.to_container(config[notebook.paper][notebook.name], resolve=True)
             about = {"command": command, "scale": config.scale.name}

@@ -1,0 +1,120 @@
+"""What a worker does: take a run a leg further, or say why it must not.
+
+A leg is as many rounds as fit into its time, at least one. The state goes in and comes out as the bytes of a checkpoint.
+The scheduler imports this module as well, to read the tasks; only workers need fedlib's heavy modules.
+"""
+
+import os
+import time
+import traceback
+from dataclasses import dataclass
+from functools import cache
+
+START = "start workers with `python -m fedlib.cluster worker <scheduler> --nworkers <cores>`"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the client asks for."""
+
+    run: dict  # the fields of a `Run`
+    data: str  # fingerprint of the client's copy of the data
+    toolchain: dict[str, str]  # the client's
+    seconds: float
+    saved: bytes | None = None  # where the run stands; None: at its start
+
+
+@dataclass(frozen=True)
+class Leg:
+    """Where the run stands now."""
+
+    round: int
+    saved: bytes  # a checkpoint; that of a finished run has records but no state
+    split: str  # fingerprint of the partition
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why this worker is not fit for the run."""
+
+    worker: str
+    reason: str
+
+
+class Pause(Exception):
+    """The time of a leg is over."""
+
+
+def travel(order: Order) -> Leg | Refusal | str:
+    """The task: a leg, a refusal, or the traceback of what the run raised."""
+    from distributed import get_worker
+
+    os.environ.setdefault("FEDLIB_THREADS", "1")  # the cores are taken by the other workers
+    worker = get_worker()
+    try:
+        reason = objection(order, worker.state.nthreads)
+        return Refusal(worker.address, reason) if reason else advance(order)
+    except Exception:
+        return f"on worker {worker.address}: {traceback.format_exc()}"
+
+
+def advance(order: Order) -> Leg:
+    """Compute until the time is over or the run is done."""
+    from fedlib import store
+    from fedlib.simulation import Progress
+
+    run = store.Run(**order.run)
+    progress = store.from_bytes(order.saved) if order.saved else Progress()
+    split, began = store.federation(run).fingerprint, time.perf_counter()
+
+    def pause(progress: Progress) -> None:
+        if progress.round < run.rounds and time.perf_counter() - began >= order.seconds:
+            raise Pause
+
+    try:
+        store.perform(run, progress, pause)
+        progress.state = {}
+    except Pause:
+        pass
+    return Leg(progress.round, store.to_bytes(progress), split, time.perf_counter() - began)
+
+
+def objection(order: Order, threads: int) -> str | None:
+    """Why the digits of this worker might differ from the client's, or None."""
+    from fedlib import data
+
+    if threads != 1:
+        return f"it takes {threads} runs at a time; {START}"
+    ours, theirs = toolchain(), order.toolchain
+    if differing := [name for name in theirs if ours.get(name) != theirs[name]]:
+        listed = "; ".join(f"{name}: {ours.get(name)} there, {theirs[name]} here" for name in differing)
+        return f"its digits might differ ({listed}). Give it the client's checkout and packages, and {START}"
+    name = order.run["federation"]["data_set"]
+    try:
+        found = data.load(name).fingerprint
+    except (data.DataNotFound, data.InvalidDropIn) as problem:
+        return f"it has no data set {name}: {problem}"
+    if found != order.data:
+        return f"its data set {name} is another one (fingerprint {found[:12]} there, {order.data[:12]} here)"
+    return None
+
+
+@cache
+def toolchain() -> dict[str, str]:
+    """What decides the digits: versions, and the kernels that the numeric libraries of this process chose."""
+    import numpy as np
+    import torch
+    from threadpoolctl import threadpool_info
+
+    from fedlib import numerics, store
+
+    has = np._core._multiarray_umath.__cpu_features__
+    blas = {library.get("architecture") for library in threadpool_info() if library["internal_api"] == "openblas"}
+    return store.versions() | {
+        "kernels of torch": torch.backends.cpu.get_cpu_capability(),
+        "kernels of MKL": str(os.environ.get("MKL_CBWR")),
+        "kernels of oneDNN": str(os.environ.get("DNNL_MAX_CPU_ISA")),
+        "kernels of NumPy": " ".join(name for name in ("X86_V3", *numerics.NUMPY_BEYOND_AVX2) if has.get(name)),
+        "kernels of OpenBLAS": " ".join(sorted(filter(None, blas))),
+    }
