@@ -154,7 +154,7 @@ def perform(
 
 
 def finish(run: Run, records: pd.DataFrame, split: str, seconds: float, resumed: bool) -> pd.DataFrame:
-    """File records that were computed here or elsewhere, `split` being the partition's fingerprint; what `load` gives back."""
+    """File records computed here or elsewhere, with the partition's fingerprint; what `load` gives back."""
     facts = {"partition": split, "versions": versions(), "seconds": seconds, "resumed": resumed}
     write_atomically(run.folder / "records.csv", lambda path: records.to_csv(path, index=False))
     write_text(run.folder / "run.json", json.dumps(run.config | facts, indent=1, sort_keys=True))
