@@ -45,9 +45,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             return FINE
         if arguments[:1] == ["plan"]:
             check([word for word in arguments[1:] if "=" in word and not word.startswith("-")], root)
-            from fedlib import plan  # brings torch: a wrong name need not wait for it
+            from fedlib.plan.command import show  # brings torch: a wrong name need not wait for it
 
-            plan.show(arguments[1:], root)
+            show(arguments[1:], root)
             return FINE
         check(arguments, root)
         return summary(launch(arguments, root))

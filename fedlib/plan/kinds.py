@@ -5,7 +5,6 @@ terms, names and seeds do not. Passes over the data (`LOOPS`) are left out of th
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -83,16 +82,7 @@ def rehearsed(run: Run, record: dict) -> pd.DataFrame:
 
 def result_bytes(run: Run, record: dict) -> int:
     """What the store keeps of a run: `records.csv` and `run.json` (versions and time in some 200 bytes)."""
-    header, row = rehearsed(run, record).tail(1).to_csv(index=False).splitlines()
-    described = json.dumps(run.config, indent=1)
-    return len(header) + 1 + len(measured_rounds(run)) * (len(row) + 1) + len(described) + 200
-
-
-def by_kind(runs: Iterable[Run]) -> dict[str, Run]:
-    """One run of each kind to measure: the one with most passes."""
-    chosen: dict[str, Run] = {}
-    for run in runs:
-        name = kind(run)
-        if name not in chosen or loops(run.config["options"]) > loops(chosen[name].config["options"]):
-            chosen[name] = run
-    return chosen
+    rounds = measured_rounds(run)
+    header = len(",".join(["round", *record])) + 1
+    rows = sum(len(f"{round},") for round in rounds) + len(rounds) * len(",".join(map(str, record.values())) + "\n")
+    return header + rows + len(json.dumps(run.config, indent=1)) + 200

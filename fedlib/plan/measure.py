@@ -20,8 +20,7 @@ from functools import lru_cache
 from math import floor, log2
 from typing import NamedTuple
 
-import fedlib
-from fedlib import data
+from fedlib import data, store
 from fedlib.algorithms import create
 from fedlib.federation import Federation, federate
 from fedlib.plan.kinds import LOOPS, Cost, loops
@@ -35,11 +34,10 @@ clock = time.process_time
 def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
     """The cost of each run's kind, or why it could not be had, as a child process finds them one by one."""
     asked = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
-    package = os.path.dirname(os.path.dirname(fedlib.__file__))
-    variables = os.environ | {"FEDLIB_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
     child = subprocess.Popen(
-        [sys.executable, "-m", "fedlib.plan.measure"], env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+        [sys.executable, "-m", "fedlib.plan.measure"], cwd=store.REPOSITORY, env=os.environ | {"FEDLIB_THREADS": "1"},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     try:
         child.stdin.write(json.dumps({"seconds": seconds, "runs": asked}))
         child.stdin.close()
@@ -156,8 +154,9 @@ def _part_of(whole: data.Dataset, share: float, seed: int) -> Iterator[None]:
     """`data.load` gives a random part of the training samples, and all test samples."""
     load, size = data.load, len(whole.y_train)
     rows = generator(seed, "part of data").choice(size, max(1, round(size * share)), replace=False)
-    taken = {key: value[rows] for key in ("x_train", "y_train", "writer_train") if (value := getattr(whole, key)) is not None}
-    data.load = lambda name: replace(whole, **taken)
+    samples = {name: getattr(whole, name) for name in ("x_train", "y_train", "writer_train")}
+    part = replace(whole, **{name: own[rows] for name, own in samples.items() if own is not None})
+    data.load = lambda name: part
     try:
         yield
     finally:
