@@ -47,8 +47,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             check([word for word in arguments[1:] if "=" in word and not word.startswith("-")], root)
             from fedlib.plan.command import show  # brings torch: a wrong name need not wait for it
 
-            show(arguments[1:], root)
-            return FINE
+            return FINE if show(arguments[1:], root) else FAILED
         check(arguments, root)
         return summary(launch(arguments, root))
     except UsageError as error:

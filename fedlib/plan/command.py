@@ -42,13 +42,14 @@ study. Runs only: what notebooks compute besides comes on top. Shared: with a no
 Measure = Callable[[list[Run]], Iterator[Cost | str]]  # for each run the cost of its kind, or why it is not known
 
 
-def show(words: list[str], root: Path) -> None:
-    """Print the plan that the command line asks for."""
+def show(words: list[str], root: Path) -> bool:
+    """Print the plan that the command line asks for; whether all notebooks could be planned to their end."""
     options, overrides = read(words)
     register_resolvers(root)
     (config,) = compose_jobs(root, overrides)
     made = plan(root, config, options.workers or WORKERS, partial(measured, seconds=options.seconds))
     print(json.dumps(made, indent=1) if options.json else text(made))
+    return all(each["note"] is None for each in made["notebooks"])
 
 
 def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -10,6 +10,7 @@ allows; the time of a round is linear in both, and its whole follows from the la
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -174,6 +175,7 @@ def peak_memory() -> int:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
     answers, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print
     asked = json.load(sys.stdin)
     for each in asked["runs"]:
