@@ -253,6 +253,25 @@ def test_a_round_is_projected_from_parts_on_the_line_that_its_time_follows(monke
     assert (found.base, found.loop, found.evaluation) == (pytest.approx(2.1), pytest.approx(3.0), 0.25)
 
 
+def test_a_round_too_long_for_its_least_part_is_projected_from_fewer_clients(monkeypatch):
+    """A participant's round takes 3 + 50 * passes seconds, the first one twice as long: the whole comes out."""
+    federation = a_run().federation | {"clients": 48, "samples": 480, "partitioner": "iid"}
+    run = a_run(federation=federation, options=a_run().options | {"epochs": 4, "participation": 0.5})
+    asked = []
+
+    def trial(of: Run, federation, seconds: float, evaluate: bool = True) -> measure.Trial:
+        clients = round(48 * of.options["participation"])
+        asked.append((clients, of.options["epochs"]))
+        cold = 2 if len(asked) == 1 else 1
+        return measure.Trial(0.0, 0.0, cold * clients * (3 + 50 * of.options["epochs"]), 0.25, {})
+
+    monkeypatch.setattr(measure, "trial", trial)
+    found = measure.cost(run, seconds=200.0)
+    assert asked == [(24, 1), (3, 1), (3, 2)]
+    assert (found.base, found.loop) == (pytest.approx(24 * 3), pytest.approx(24 * 50))
+    assert found.part == pytest.approx(3 / 24 * 2 / 4)
+
+
 def test_passes_are_made_by_the_option_that_makes_most():
     run = a_run(algorithm="fedsr", options={"epochs": 1, "passes": 5, "cluster_size": 2})
     assert kinds.loops(run.config["options"]) == 5

@@ -2,7 +2,7 @@
 
 The clock counts the process's own processor time, so that a busy machine disturbs little. Where a whole round would take too
 long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts as time
-allows; the time of a round is linear in both, and its whole follows from the last points.
+allows, or to fewer clients where it does not; the time of a round is linear in all three, and its whole follows.
 
     python -m fedlib.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON a run
 """
@@ -63,23 +63,27 @@ class Trial(NamedTuple):
 
 
 def cost(run: Run, seconds: float) -> Cost:
-    """Measure a run for about so many seconds."""
+    """Measure a run for about so many seconds, or longer where even the least part of a round takes longer."""
     arguments = json.dumps(run.federation, sort_keys=True)
     whole, build = _federation(arguments, run.seed, 1.0)
     passes = loops(run.config["options"])
-    least = _least_share(run, whole)
-    federation, _ = _federation(arguments, run.seed, least)
-    points = [(least, trial(with_passes(run, 1), federation, seconds / 4))]  # (share of the data, trial of one pass)
-    if (larger := _affordable(least, points[0][1].round, seconds / 8)) > least:
-        federation, _ = _federation(arguments, run.seed, larger)
-        points.append((larger, trial(with_passes(run, 1), federation, seconds / 4)))
-    share, one = points[-1]
-    single = _at_whole(points)
-    loop, part = single, share / passes
-    if passes > 1 and one.round < seconds:
-        more = min(passes, max(2, int(seconds / 2 / one.round)))
-        many = trial(with_passes(run, more), federation, seconds / 4, evaluate=False)
-        loop, part = max(0.0, many.round - one.round) / (more - 1) / share, share * more / passes
+    share = _least_share(run, whole)
+    federation, _ = _federation(arguments, run.seed, share)
+    one, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
+    points = [(share, one.round)]  # share of the data, seconds of a round of one pass
+    if one.round > seconds:  # by now its memory is known, so fewer clients will do
+        run, cohort = with_fewer_clients(run, federation)
+        points = [(share, trial(with_passes(run, 1), federation, seconds / 4, evaluate=False).round / cohort)]
+    elif (larger := _affordable(share, one.round, seconds / 8)) > share:
+        share, (federation, _) = larger, _federation(arguments, run.seed, larger)
+        one = trial(with_passes(run, 1), federation, seconds / 4)
+        points.append((share, one.round))
+    single, took = _at_whole(points), points[-1][1]
+    loop, part = single, share * cohort / passes
+    if passes > 1 and took * cohort < seconds:
+        more = min(passes, max(2, int(seconds / 2 / (took * cohort))))
+        many = trial(with_passes(run, more), federation, seconds / 4, evaluate=False).round / cohort
+        loop, part = max(0.0, many - took) / (more - 1) / share, part * more
     setup = build + one.init / share + one.first
     return Cost(setup, max(0.0, single - loop), loop, one.evaluation, peak_memory(), part, one.record)
 
@@ -96,13 +100,24 @@ def _affordable(least: float, took: float, seconds: float) -> float:
     return 1.0 if least * 2**doublings > 0.5 else least * 2**doublings
 
 
-def _at_whole(points: list[tuple[float, Trial]]) -> float:
+def _at_whole(points: list[tuple[float, float]]) -> float:
     """A round of one pass over all data: the line through the last two points, or proportional to the only one."""
     share, last = points[-1]
     if len(points) == 1:
-        return last.round / share
+        return last / share
     before, earlier = points[-2]
-    return last.round + (1 - share) * max(0.0, last.round - earlier.round) / (share - before)
+    return last + (1 - share) * max(0.0, last - earlier) / (share - before)
+
+
+def with_fewer_clients(run: Run, federation: Federation) -> tuple[Run, float]:
+    """The run with an eighth of its participants, and their share of what participants hold; as it is where all take part."""
+    taking_part = run.config["options"]["participation"]
+    if taking_part == 1:
+        return run, 1.0
+    fewer = replace(run, options=run.options | {"participation": taking_part / 8})
+    chosen = create(fewer.algorithm, **fewer.options).participants(federation, 1)
+    held = float(federation.sizes[chosen].sum() / federation.sizes.sum())
+    return fewer, held / taking_part
 
 
 def with_passes(run: Run, passes: int) -> Run:
