@@ -182,6 +182,13 @@ def test_the_longest_run_left_goes_to_the_first_free_worker():
     assert command.makespan([], 4) == 0
 
 
+def test_numbers_are_written_for_people():
+    shown = [command.duration(seconds) for seconds in (0.42, 99.7, 125, 5990, 9000, 86400 * 1234.5)]
+    assert shown == ["0.42 s", "100 s", "2.1 min", "100 min", "2.5 h", "1234 days"]
+    assert [command.size(count) for count in (0, 999, 1234, 999_999_999)] == ["0 B", "999 B", "1.2 kB", "1000 MB"]
+    assert [command.number(value) for value in (0.00025, 1.234, 99.96, 4160.7)] == ["0.00025", "1.23", "100", "4161"]
+
+
 def test_workers_wait_at_the_end_of_each_study(tmp_path, own_store):
     root = one_notebook(tmp_path, IMPORTS, RUNS, MORE)
     cost = replace(FREE, setup=1.0, base=2.0, loop=10.0, evaluation=0.5, memory=7)

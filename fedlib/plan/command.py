@@ -277,7 +277,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     least = "> " if row["unmeasured"] else ""
     sizes = [size(row["memory_bytes"]), size(row["result_bytes"])]
     walls = [least + duration(seconds) for seconds in row["wall_seconds"].values()]
-    return [row["notebook"], *counts, f"{least}{row['core_hours']:.3g}", duration(row["longest_seconds"]), *sizes, *walls]
+    return [row["notebook"], *counts, least + number(row["core_hours"]), duration(row["longest_seconds"]), *sizes, *walls]
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
@@ -305,13 +305,16 @@ def duration(seconds: float) -> str:
     """0.4 s, 12 s, 3.5 min, 7.2 h, 12 days."""
     for unit, name, most in ((1, "s", 100), (60, "min", 100), (3600, "h", 72)):
         if seconds < unit * most:
-            return f"{seconds / unit:.2g} {name}" if seconds < 100 * unit else f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 86400:.3g} days"
+            return f"{number(seconds / unit, 2)} {name}"
+    return f"{number(seconds / 86400, 2)} days"
 
 
-def size(number: int) -> str:
+def size(count: int) -> str:
     """512 B, 3.4 MB."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= unit:
-            return f"{number / unit:.3g} {name}"
-    return f"{number} B"
+    unit, name = next(((unit, name) for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= unit), (1, "B"))
+    return f"{number(count / unit, 2)} {name}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """So many digits that matter, and never an exponent for a large number: 0.012, 1.23, 123, 4161."""
+    return f"{value:.{digits}g}" if value < 10 ** (digits - 1) else f"{value:.0f}"
