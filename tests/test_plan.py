@@ -79,7 +79,10 @@ def one_notebook(root: Path, *sources: str) -> Path:
     return root
 
 
-IMPORTS = "import fedlib\nimport numpy as np\nfrom fedlib import study\nfrom fedlib.study import Run\nfrom fedlib.report import show"
+IMPORTS = """import fedlib
+from fedlib import study
+from fedlib.report import show
+from fedlib.study import Run"""
 RUNS = f"""
 federation = {a_run().federation}
 runs = []
@@ -256,7 +259,7 @@ def test_a_round_is_projected_from_parts_on_the_line_that_its_time_follows(monke
     monkeypatch.setattr(measure, "trial", trial)
     found = measure.cost(run, seconds=20.0)
     assert sorted(shares.values()) == [pytest.approx(0.2), pytest.approx(0.4)]
-    assert found.part == pytest.approx(0.4 * 4 / 20)
+    assert found.part == pytest.approx(0.4 * 9 / 20)
     assert (found.base, found.loop, found.evaluation) == (pytest.approx(2.1), pytest.approx(3.0), 0.25)
 
 

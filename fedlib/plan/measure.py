@@ -81,7 +81,7 @@ def cost(run: Run, seconds: float) -> Cost:
     single, took = _at_whole(points), points[-1][1]
     loop, part = single, share * cohort / passes
     if passes > 1 and took * cohort < seconds:
-        more = min(passes, max(2, int(seconds / 2 / (took * cohort))))
+        more = min(passes, max(2, int(seconds / (took * cohort))))
         many = trial(with_passes(run, more), federation, seconds / 4, evaluate=False).round / cohort
         loop, part = max(0.0, many - took) / (more - 1) / share, part * more
     setup = build + one.init / share + one.first
