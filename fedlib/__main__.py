@@ -1,6 +1,7 @@
-"""`python -m fedlib`: the Hydra app that regenerates the reports, and `list`, which says what there is.
+"""`python -m fedlib`: the Hydra app that regenerates the reports; `list` says what there is, `plan` what it will cost.
 
     python -m fedlib list
+    python -m fedlib plan paper=acfmo scale=desk
     python -m fedlib paper=acfmo scale=quick seed=0
     python -m fedlib acfmo.mnist.rounds=20
     python -m fedlib -m seed=0,1,2
@@ -42,6 +43,11 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         if arguments[:1] == ["list"]:
             catalogue.show(arguments[1:], root)
             return FINE
+        if arguments[:1] == ["plan"]:
+            check([word for word in arguments[1:] if "=" in word and not word.startswith("-")], root)
+            from fedlib.plan.command import show  # brings torch: a wrong name need not wait for it
+
+            return FINE if show(arguments[1:], root) else FAILED
         check(arguments, root)
         return summary(launch(arguments, root))
     except UsageError as error:
@@ -61,7 +67,7 @@ def check(arguments: list[str], root: Path) -> None:
     given = get_args_parser().parse_args(arguments)
     for word in given.overrides:
         if "=" not in word and not word.startswith("~"):
-            raise UsageError(f"{word}: settings are written name=value. The one command there is: list.")
+            raise UsageError(f"{word}: settings are written name=value. The commands there are: list, plan.")
     for config in compose_jobs(root, given.overrides, given.multirun):
         selection(root, config)
 

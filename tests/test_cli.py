@@ -158,12 +158,12 @@ def test_a_wrong_word_after_list_is_answered_with_the_valid_ones(capsys, words, 
 
 def test_a_word_that_is_no_command_is_answered_with_what_there_is(workbook, capsys):
     assert main(["lst"], workbook) == 2
-    assert "The one command there is: list" in capsys.readouterr().err
+    assert "The commands there are: list, plan" in capsys.readouterr().err
 
 
 def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():
     done = subprocess.run([sys.executable, "-m", "fedlib", "--help"], capture_output=True, text=True, check=True)
-    for part in ("python -m fedlib list", "Examples", "Exit codes: 0 fine", "paper: acfmo"):
+    for part in ("python -m fedlib list", "python -m fedlib plan", "Examples", "Exit codes: 0 fine", "paper: acfmo"):
         assert part in done.stdout
     assert len(done.stdout.splitlines()) < 45
 

@@ -17,6 +17,7 @@ from toy_workbook import REPOSITORY
 
 from fedlib import catalogue, ledger
 from fedlib.__main__ import check
+from fedlib.plan.command import read
 from fedlib.report.notebooks import START, cells, discover
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -69,6 +70,8 @@ def test_every_command_is_one_that_fedlib_accepts():
     for command in (command for command in commands if command != ["--help"]):
         if command[:1] == ["list"]:
             assert set(command[1:]) <= set(catalogue.SECTIONS)
+        elif command[:1] == ["plan"]:
+            check(read(command[1:])[1], REPOSITORY)
         else:
             check(command, REPOSITORY)
 

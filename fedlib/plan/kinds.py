@@ -1,0 +1,88 @@
+"""Kinds of runs: runs of a kind cost the same a round, but for how often they pass over the data.
+
+Counts cost (clients, samples, batch, steps, ...), and so does the share of clients that take part; learning rates, weights of
+terms, names and seeds do not. Passes over the data (`LOOPS`) are left out of the kind: time is linear in them.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from math import prod
+
+import pandas as pd
+
+from fedlib import models
+from fedlib.algorithms import REGISTRY
+from fedlib.engine import layout
+from fedlib.store import Run
+
+LOOPS = ("epochs", "passes", "iterations")  # a round's local work is proportional to each
+MOMENTS = ("rounds", "stop", "restart", "cap", "history")  # counts that say when, not how much
+SIZES = ("data_set", "network", "network_options", "clients", "samples", "test_samples", "client_samples")
+UNEQUAL = ("dirichlet", "by_writer")  # partitions whose clients differ in size
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run of a kind takes: seconds of one core, bytes of memory. The record is what was measured of its model."""
+
+    setup: float  # once a run: deal the data, first state
+    base: float  # a round, whatever the number of passes
+    loop: float  # a round and pass
+    evaluation: float  # a measured round
+    memory: int  # peak of the process
+    part: float  # share of a whole round's local work that was timed; 1 is all of it
+    record: dict = field(default_factory=dict)
+
+    def seconds(self, run: Run) -> float:
+        """The projected time of a run on one core."""
+        rounds = run.rounds * (self.base + self.loop * loops(run.config["options"]))
+        return self.setup + rounds + len(measured_rounds(run)) * self.evaluation
+
+
+def kind(run: Run) -> str:
+    """The name of the run's kind: all that changes its cost, as JSON."""
+    config = run.config
+    sizes = {name: config["federation"][name] for name in SIZES}
+    ragged = config["federation"]["partitioner"] in UNEQUAL and stacked(sizes["network"])
+    own = REGISTRY[run.algorithm].__dataclass_fields__
+    counts = {name: value for name, value in config["options"].items() if _costs(name, own[name].type)}
+    return json.dumps({"algorithm": run.algorithm} | sizes | {"unequal clients": ragged} | counts, sort_keys=True)
+
+
+def _costs(name: str, annotation: object) -> bool:
+    counted = getattr(annotation, "__name__", str(annotation)) in ("int", "bool", "int | None")
+    return name == "participation" or (counted and name not in (*LOOPS, *MOMENTS))
+
+
+@cache
+def stacked(network: str) -> bool:
+    """Whether clients of this network train stacked, so that their sizes matter and not only their samples."""
+    return layout.is_dense(models.build(network, 10, (3, 32, 32)))
+
+
+def loops(options: dict) -> int:
+    """Passes over the data in a round, or what stands for them; 1 where a method has none."""
+    return prod(options[name] for name in LOOPS if options.get(name))
+
+
+def measured_rounds(run: Run) -> list[int]:
+    """The rounds that `simulate` records."""
+    return [0, *(round for round in range(1, run.rounds + 1) if round % run.every == 0 or round == run.rounds)]
+
+
+UNKNOWN = {"accuracy": 0.5, "loss": 1.0}  # the record of a kind that could not be measured
+
+
+def rehearsed(run: Run, record: dict) -> pd.DataFrame:
+    """Records as the run would leave them, in all measured rounds the same."""
+    rounds = measured_rounds(run)
+    return pd.DataFrame({"round": rounds} | {name: [value] * len(rounds) for name, value in (record or UNKNOWN).items()})
+
+
+def result_bytes(run: Run, record: dict) -> int:
+    """What the store keeps of a run: `records.csv` and `run.json` (versions and time in some 200 bytes)."""
+    rounds = measured_rounds(run)
+    header = len(",".join(["round", *record])) + 1
+    rows = sum(len(f"{round},") for round in rounds) + len(rounds) * len(",".join(map(str, record.values())) + "\n")
+    return header + rows + len(json.dumps(run.config, indent=1)) + 200

@@ -1,0 +1,205 @@
+"""What a kind of run costs on this machine: a few rounds in a process of their own, with one thread, like a worker's.
+
+The clock counts the process's own processor time, so that a busy machine disturbs little. Where a whole round would take too
+long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts as time
+allows, or to fewer clients where it does not; the time of a round is linear in all three, and its whole follows.
+
+    python -m fedlib.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON a run
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import lru_cache
+from math import floor, log2
+from typing import NamedTuple
+
+from fedlib import data, store
+from fedlib.algorithms import create
+from fedlib.federation import Federation, federate
+from fedlib.plan.kinds import LOOPS, Cost, loops
+from fedlib.store import Run
+from fedlib.streams import generator
+
+SOME_ROUNDS = 30  # of a trial, however short they are
+clock = time.process_time
+
+
+def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
+    """The cost of each run's kind, or why it could not be had, as a child process finds them one by one."""
+    asked = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fedlib.plan.measure"], cwd=store.REPOSITORY, env=os.environ | {"FEDLIB_THREADS": "1"},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        child.stdin.write(json.dumps({"seconds": seconds, "runs": asked}))
+        child.stdin.close()
+        for _ in runs:
+            line = child.stdout.readline()
+            answer = json.loads(line) if line else {"error": f"the measuring process ended with code {child.wait()}"}
+            yield answer["error"] if "error" in answer else Cost(**answer)
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+class Trial(NamedTuple):
+    """Seconds of parts of a run: the first state, what only a first round takes, a round, an evaluation."""
+
+    init: float
+    first: float
+    round: float
+    evaluation: float
+    record: dict
+
+
+def cost(run: Run, seconds: float) -> Cost:
+    """Measure a run for about so many seconds, or longer where even the least part of a round takes longer."""
+    arguments = json.dumps(run.federation, sort_keys=True)
+    whole, build = _federation(arguments, run.seed, 1.0)
+    passes = loops(run.config["options"])
+    share = _least_share(run, whole)
+    federation, _ = _federation(arguments, run.seed, share)
+    one, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
+    points = [(share, one.round)]  # share of the data, seconds of a round of one pass
+    if one.round > seconds:  # by now its memory is known, so fewer clients will do
+        run, cohort = with_fewer_clients(run, federation)
+        points = [(share, trial(with_passes(run, 1), federation, seconds / 4, evaluate=False).round / cohort)]
+    elif (larger := _affordable(share, one.round, seconds / 8)) > share:
+        share, (federation, _) = larger, _federation(arguments, run.seed, larger)
+        one = trial(with_passes(run, 1), federation, seconds / 4)
+        points.append((share, one.round))
+    single, took = _at_whole(points), points[-1][1]
+    loop, part = single, share * cohort / passes
+    if passes > 1 and took * cohort < seconds:
+        more = min(passes, max(2, int(seconds / (took * cohort))))
+        many = trial(with_passes(run, more), federation, seconds / 4, evaluate=False).round / cohort
+        loop, part = max(0.0, many - took) / (more - 1) / share, part * more
+    setup = build + one.init / share + one.first
+    return Cost(setup, max(0.0, single - loop), loop, one.evaluation, peak_memory(), part, one.record)
+
+
+def _least_share(run: Run, whole: Federation) -> float:
+    """The part of the data that leaves about a batch a client; all of it where a round is no pass over data."""
+    options = run.config["options"]
+    return min(1.0, options["batch"] / float(whole.sizes.mean())) if options.get("epochs") else 1.0
+
+
+def _affordable(least: float, took: float, seconds: float) -> float:
+    """The largest part, by doubling, whose round should take so many seconds when that of the least took `took`."""
+    doublings = max(0, floor(log2(seconds / max(took, 1e-6))))
+    return 1.0 if least * 2**doublings > 0.5 else least * 2**doublings
+
+
+def _at_whole(points: list[tuple[float, float]]) -> float:
+    """A round of one pass over all data: the line through the last two points, or proportional to the only one."""
+    share, last = points[-1]
+    if len(points) == 1:
+        return last / share
+    before, earlier = points[-2]
+    return last + (1 - share) * max(0.0, last - earlier) / (share - before)
+
+
+def with_fewer_clients(run: Run, federation: Federation) -> tuple[Run, float]:
+    """The run with an eighth of its participants, and their share of what participants hold; as it is where all take part."""
+    taking_part = run.config["options"]["participation"]
+    if taking_part == 1:
+        return run, 1.0
+    fewer = replace(run, options=run.options | {"participation": taking_part / 8})
+    chosen = create(fewer.algorithm, **fewer.options).participants(federation, 1)
+    held = float(federation.sizes[chosen].sum() / federation.sizes.sum())
+    return fewer, held / taking_part
+
+
+def with_passes(run: Run, passes: int) -> Run:
+    """The run with so many passes over the data in a round, made by the option that makes most of them."""
+    own = {name: value for name in LOOPS if (value := run.config["options"].get(name))}
+    if not own:
+        return run
+    most = max(own, key=own.get)
+    return replace(run, options=run.options | dict.fromkeys(own, 1) | {most: passes})
+
+
+def trial(run: Run, federation: Federation, seconds: float, evaluate: bool = True) -> Trial:
+    """The first state and some rounds, as many as take so many seconds (but one), and up to two evaluations."""
+    algorithm = create(run.algorithm, **run.options)
+    began = clock()
+    state = algorithm.init(federation)
+    init, times, checks, record = clock() - began, [], [], {}
+    while not times or (sum(times) < seconds and len(times) < min(run.rounds, SOME_ROUNDS)):
+        began = clock()
+        state = algorithm.round(federation, state, len(times) + 1)
+        times.append(clock() - began)
+    while evaluate and (not checks or (len(checks) < 2 and checks[0] < seconds)):
+        began = clock()
+        record = algorithm.measure(federation, state)
+        checks.append(clock() - began)
+    usual = sum(times[1:]) / len(times[1:]) if times[1:] else times[0]
+    first = max(0.0, times[0] - usual) + (max(0.0, checks[0] - checks[-1]) if checks else 0.0)
+    return Trial(init, first, usual, checks[-1] if checks else 0.0, record)
+
+
+@lru_cache(maxsize=3)
+def _federation(arguments: str, seed: int, share: float) -> tuple[Federation, float]:
+    """A federation on a part of the data, and the seconds it took to build; workers keep theirs, too."""
+    given, began = json.loads(arguments), clock()
+    if share == 1:
+        built = federate(**given, seed=seed)
+        return built, clock() - began
+    fewer = {name: max(1, round(given[name] * share)) for name in ("samples", "client_samples") if given.get(name)}
+    with _part_of(_dataset(given["data_set"]), share, seed):
+        return federate(**given | fewer, seed=seed), clock() - began
+
+
+@lru_cache(maxsize=1)
+def _dataset(name: str) -> data.Dataset:
+    return data.load(name)
+
+
+@contextmanager
+def _part_of(whole: data.Dataset, share: float, seed: int) -> Iterator[None]:
+    """`data.load` gives a random part of the training samples, and all test samples."""
+    load, size = data.load, len(whole.y_train)
+    rows = generator(seed, "part of data").choice(size, max(1, round(size * share)), replace=False)
+    samples = {name: getattr(whole, name) for name in ("x_train", "y_train", "writer_train")}
+    part = replace(whole, **{name: own[rows] for name, own in samples.items() if own is not None})
+    data.load = lambda name: part
+    try:
+        yield
+    finally:
+        data.load = load
+
+
+def peak_memory() -> int:
+    """Most bytes this process has held. `ru_maxrss` would count its parent's, too, on Linux."""
+    try:
+        with open("/proc/self/status") as lines:
+            return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else 1024 * most
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+    answers, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print
+    asked = json.load(sys.stdin)
+    for each in asked["runs"]:
+        try:
+            answer = asdict(cost(Run(**each), asked["seconds"]))
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
