@@ -13,10 +13,11 @@ SCALE ?= quick
 ARGS ?=
 CELL_TIMEOUT ?= 1800
 
-.PHONY: help reports test lab bench notebooks clean
+.PHONY: help reports course test lab bench notebooks clean
 
 help:
 	@echo "make reports    execute all notebooks (SCALE=$(SCALE)) and write reports/$(SCALE)/index.html"
+	@echo "make course     the six lessons for students and for instructors -> reports/course/index.html"
 	@echo "make test       unit and property tests, then every notebook compared with its saved outputs"
 	@echo "make lab        JupyterLab, opened on the notebook to begin with"
 	@echo "make bench      how fast the engine is on this machine"
@@ -25,6 +26,9 @@ help:
 
 reports: $(READY)
 	@$(BIN)/python -m fedlib scale=$(SCALE) $(ARGS)
+
+course: $(READY)
+	@$(BIN)/python -m fedlib.course
 
 # An empty run store and no progress bars: the saved outputs must come out of a real computation, text for text.
 test: $(READY)

@@ -17,6 +17,9 @@ from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
 
+UNCHECKED = "not checked"
+
+
 class NotYet(Exception):
     """The answer is not right yet; the message is a hint."""
 
@@ -35,10 +38,11 @@ class Exercise:
     title: str
     check: Callable[..., None]
     passed: bool = False
-    hint: str = "not checked"  # why it has not passed
+    hint: str = UNCHECKED  # why it has not passed
 
     def __call__(self, *answers: Any) -> None:
         """Check the student's answers and print one line about it."""
+        self.passed, self.hint = False, "did not come to an end"  # what remains if the check is interrupted
         self.hint = self._verdict(answers)
         self.passed = not self.hint
         print(f"✗ {self.number} {self.title}: {self.hint}" if self.hint else f"✓ {self.number} {self.title}")

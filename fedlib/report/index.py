@@ -109,13 +109,13 @@ def _thumbnail(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[s
         "label": ledger.label(entry["id"]),
         "statement": entry["statement"],
         "verdict": entry["verdict"],
-        "picture": _small(picture) if picture.exists() else None,
+        "picture": small(picture.read_bytes()) if picture.exists() else None,
     }
 
 
-def _small(picture: Path) -> str:
+def small(picture: bytes) -> str:
     """A picture a few kilobytes large, embedded in the page."""
-    with Image.open(picture) as image:
+    with Image.open(io.BytesIO(picture)) as image:
         flat = Image.new("RGB", image.size, "white")
         flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)
     flat.thumbnail(THUMBNAIL)
