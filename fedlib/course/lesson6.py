@@ -20,6 +20,7 @@ from matplotlib.ticker import PercentFormatter
 from fedlib import transfers, wireless
 from fedlib.algorithms import REGISTRY, create
 from fedlib.course.exercise import exercise, require
+from fedlib.federation import federate
 from fedlib.report.show import png
 from fedlib.streams import generator
 from fedlib.study import Run
@@ -225,6 +226,15 @@ def best(tuned: pd.DataFrame) -> dict[str, dict[str, float]]:
 def race(chosen: dict[str, dict[str, float]], rounds: int, seeds: range) -> list[Run]:
     """Every server with its chosen rate, on every seed."""
     return [run(name, seed, rounds, **tuned) for seed in seeds for name, tuned in chosen.items()]
+
+
+def after(method: str, seed: int, rounds: int, **options) -> torch.Tensor:
+    """The server's weights after some rounds of the race's problem."""
+    server, federation = create(method, **LOCAL, **options), federate(**PROBLEM, seed=seed)
+    state = server.init(federation)
+    for round in range(1, rounds + 1):
+        state = server.round(federation, state, round)
+    return state["weights"]
 
 
 def tuning_curves(tuned: pd.DataFrame) -> Figure:
