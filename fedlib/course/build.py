@@ -170,6 +170,10 @@ class LessonExporter(PageExporter):
     def _template_name_default(self) -> str:
         return "lesson"
 
+    @default("extra_template_paths")
+    def _extra_template_paths_default(self) -> list[str]:
+        return [str(TEMPLATES)]  # from here the template extends `page`
+
 
 def write_page(lesson: NotebookNode, version: str, path: Path, root: Path) -> Path:
     """The lesson as one HTML file that needs no network."""

@@ -84,14 +84,21 @@ def _map(counts: np.ndarray, ax: Axes, title: str) -> None:
 
 
 def kinds(splits: dict[str, list[np.ndarray]], labels: np.ndarray, characters: Characters, writers: np.ndarray) -> Figure:
-    """The first picture: above, who holds what in each split; below, the same digits by several writers."""
-    fig = plt.figure(figsize=(5 * len(splits), 6.4), layout="constrained")
-    above, below = fig.subfigures(2, 1, height_ratios=[3, 2])
-    for ax, (name, parts) in zip(above.subplots(1, len(splits)), splits.items(), strict=True):
+    """The first picture: who holds what in each split, and a map of the same form with a picture in each cell."""
+    fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
+    for ax, (name, parts) in zip(axes.flat, splits.items(), strict=False):
         _map(skew.class_counts(labels, parts, CLASSES), ax, name)
-    below.suptitle("feature skew: each client (column) writes 3, 5 and 7 in its own hand")
-    _written(below, characters, "357", writers, 1)
+    _gallery(characters, writers, axes.flat[-1])
     return fig
+
+
+def _gallery(characters: Characters, writers: np.ndarray, ax: Axes) -> None:
+    """One picture of each digit (up) by each writer (across)."""
+    columns = [[characters.pick(str(digit), writer, 1)[0] for digit in reversed(range(CLASSES))] for writer in writers]
+    page = np.hstack([np.vstack(column) for column in columns])
+    ax.imshow(255 - page, cmap="gray", extent=(-0.5, len(writers) - 0.5, -0.5, CLASSES - 0.5), aspect="auto")
+    ax.grid(False)
+    ax.set(title="feature skew", xlabel="client", ylabel="digit", xticks=range(len(writers)), yticks=range(CLASSES))
 
 
 def hands(characters: Characters, character: str, writers: np.ndarray, count: int) -> Figure:
@@ -116,6 +123,7 @@ def _written(fig: Figure, characters: Characters, names: str, writers: np.ndarra
             ax = axes[row, column]
             ax.imshow(255 - picture, cmap="gray", vmin=0, vmax=255)
             ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
             if column == 0 and row % count == 0:
                 ax.set_ylabel(f"“{names[row // count]}”", rotation=0, labelpad=16, va="center")
         axes[-1, column].set_xlabel(f"writer {writer}", fontsize="small")
