@@ -185,8 +185,8 @@ STEPS = [0.01, 0.03, 0.1, 0.3]  # of servers that scale their steps
 
 # Name -> method, its fixed options, the one option that is tuned, and the four values that it may take.
 SERVERS: dict[str, tuple[str, dict, str, list[float]]] = {
-    "FedAvg": ("fedavg", {}, "lr", [0.1, 0.2, 0.5, 1.0]),
-    "FedAvgM": ("fedavgm", {}, "server_lr", [0.1, 0.2, 0.5, 1.0]),
+    "FedAvg": ("fedavg", {}, "lr", [0.2, 0.5, 1.0, 2.0]),
+    "FedAvgM": ("fedavgm", {}, "server_lr", [0.2, 0.5, 1.0, 2.0]),
     "FedAdagrad": ("fedadagrad", {}, "server_lr", STEPS),
     "FedAdam": ("fedadam", {}, "server_lr", STEPS),
     "FedYogi": ("fedyogi", {}, "server_lr", STEPS),
@@ -239,17 +239,17 @@ def after(method: str, seed: int, rounds: int, **options) -> torch.Tensor:
 
 def tuning_curves(tuned: pd.DataFrame) -> Figure:
     """Accuracy over the tuned rate: clients' rates left, servers' rates right."""
-    fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
+    fig, axes = plt.subplots(1, 2, figsize=(9.5, 4.4), sharey=True, layout="constrained")
     scores = tried(tuned)
-    for ax, knob, title in zip(axes, ("lr", "server_lr"), ("tuned: the clients' rate", "tuned: the server's rate"), strict=True):
+    for ax, knob, whose in zip(axes, ("lr", "server_lr"), ("clients'", "server's"), strict=True):
         names = [name for name, (_, _, own, _) in SERVERS.items() if own == knob]
         own = scores[scores["method"].isin(names)]
         look = {"hue": "method", "style": "method", "hue_order": names, "style_order": names, "markers": True}
         seaborn.lineplot(own, x="value", y="accuracy", ax=ax, **look)
-        ax.set(xscale="log", title=title, xlabel="rate", ylabel="accuracy, mean over rounds")
+        ax.set(xscale="log", title=f"tuned: the {whose} rate", xlabel="rate", ylabel="accuracy, mean over rounds")
         ax.set_xticks(values := sorted(own["value"].unique()), [f"{value:g}" for value in values])
         ax.minorticks_off()
-        ax.legend(title=None)
+        ax.legend(title=None, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, frameon=False)
     return fig
 
 
@@ -440,8 +440,9 @@ def plans_table(frame: pd.DataFrame) -> pd.DataFrame:
     """The bars in numbers, with what each plan saves."""
     total = frame.sum(axis=1, skipna=False)
     table = frame.assign(total=total).round(1)
-    table["saved on the first, %"] = (100 * (1 - total / total.iloc[0])).round(1)
-    table["saved on the second, %"] = (100 * (1 - total / total.iloc[1])).round(1)
+    for position, rival in enumerate(("first", "second")):
+        saved = 100 * (1 - total / total.iloc[position])
+        table[f"saved on the {rival}, %"] = ["" if row <= position else f"{each:.1f}" for row, each in enumerate(saved)]
     return table.rename(index=lambda name: name.replace("\n", " ")).rename_axis("plan")
 
 
@@ -470,26 +471,27 @@ def energy_explorer(deadline_s: float, radius_km: float, devices: int, seed: int
 ENERGY_J, TIME_S = 150.0, 120.0  # what all participants together may spend, and how long everything may take
 
 
-def affordable(method: str, deadline_s: float) -> int:
-    """Rounds that both budgets pay for."""
-    price = joules(method, deadline_s)
-    return 0 if np.isnan(price) else int(min(TIME_S / deadline_s, ENERGY_J / price) + 1e-9)
+def longest_training(method: str) -> tuple[float, int]:
+    """The deadline (to a tenth of a second) with which both budgets pay for most rounds, and how many these are."""
+    deadlines_s = np.arange(20, 301) / 10
+    devices = wireless.draw_devices(cell(method, deadlines_s[0]), generator(0, "devices"))
+    energy_j = wireless.joint_optimum(devices[None], deadlines_s).energy_j
+    rounds = np.floor(np.nan_to_num(np.minimum(TIME_S / deadlines_s, ENERGY_J / energy_j)) + 1e-9)
+    longest = np.flatnonzero(rounds == rounds.max())[-1]  # among equals, the deadline that needs least energy
+    return float(deadlines_s[longest]), int(rounds[longest])
 
 
 def outcome(choice: dict, frame: pd.DataFrame) -> pd.DataFrame:
-    """The choice, and what every method could do with the same deadline and all of the budget."""
-    rows = {f"your choice: {choice['method']}": (choice["method"], choice["rounds"])}
-    rows |= {name: (name, affordable(name, choice["deadline_s"])) for name in PRICES}
-    mean = frame.pivot_table(index="round", columns="method", values="accuracy")
-    found = {
-        label: {
-            "rounds": rounds,
-            "seconds": rounds * choice["deadline_s"],
-            "joules": rounds * joules(name, choice["deadline_s"]) if rounds else 0.0,
-            "accuracy, %": 100 * mean[name].loc[min(rounds, mean.index.max())] if rounds else np.nan,
-        }
-        for label, (name, rounds) in rows.items()
-    }
+    """What the choice would have reached, and what every method would with its longest training."""
+    rows = {f"your choice: {choice['method']}": (choice["method"], choice["deadline_s"], choice["rounds"])}
+    rows |= {name: (name, *longest_training(name)) for name in PRICES}
+    last = frame["round"].max()
+    found = {}
+    for label, (name, deadline_s, rounds) in rows.items():
+        reached = 100 * frame[(frame["method"] == name) & (frame["round"] == min(rounds, last))]["accuracy"]
+        spent = {"seconds": rounds * deadline_s, "joules": rounds * joules(name, deadline_s)}
+        scores = {"accuracy, %": reached.mean(), "lowest": reached.min(), "highest": reached.max()}
+        found[label] = {"deadline, s": deadline_s, "rounds": rounds} | spent | scores
     return pd.DataFrame(found).T.astype({"rounds": int}).round(1)
 
 
