@@ -264,7 +264,7 @@ class TestLesson:
     def test_says_what_it_teaches_how_long_it_takes_and_where_it_leads(self, path):
         source = nbformat.read(path, as_version=4)
         text = "\n\n".join(cell.source for cell in source.cells if cell.cell_type == "markdown")
-        assert len(build.goals(source)) >= 2, "no bullets after 'In this lesson you learn'"
+        assert len(build.goals(source)) >= 2, "no goals: bullets after 'you can' in the first cell"
         assert re.search(r"\b\d+ minutes", source.cells[0].source), "the first cell gives no time in minutes"
         assert re.search(r"^## Summary", text, flags=re.MULTILINE) and re.search(r"^## Further reading", text, flags=re.MULTILINE)
         last = source.cells[-1]

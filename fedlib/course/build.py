@@ -34,7 +34,6 @@ from fedlib.report.notebooks import COURSE, lessons, title
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 YOUR_TURN = 'raise NotImplementedError("your turn")'
 FROM_ANSWERS = {"exercise", "check", "uses-answer"}  # cells whose outputs show what a student is to find
-VERSIONS = ("student", "instructor")
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -42,26 +41,21 @@ def build(root: Path, folder: Path) -> list[Path]:
     """Write both versions of all lessons, their pages and the indexes into `folder`; the pages."""
     notebooks = {lesson.path: nbformat.read(lesson.path, as_version=4) for lesson in lessons(root)}
     pages = []
-    for version in VERSIONS:
+    for version, made in VERSIONS.items():
         for path, source in notebooks.items():
-            lesson = with_links(as_version(source, version), path.parent, folder / version)
+            lesson = with_links(made(source), path.parent, folder / version)
             write_text(folder / version / path.name, nbformat.writes(lesson) + "\n")
-            pages.append(write_page(lesson, version, folder / version / f"{path.stem}.html", root))
+            shown = folded(presentable(lesson, root), source)
+            pages.append(write_page(shown, version, folder / version / f"{path.stem}.html"))
+        write_index(notebooks, {version: ""}, folder / version / "index.html")
     guide = os.path.relpath(root / "notebooks" / COURSE / "README.md", folder)
     write_index(notebooks, {version: f"{version}/" for version in VERSIONS}, folder / "index.html", guide)
-    for version in VERSIONS:
-        write_index(notebooks, {version: ""}, folder / version / "index.html")
     return pages
 
 
 def tags(cell: NotebookNode) -> set[str]:
     """What a cell is for."""
     return set(cell.metadata.get("tags", []))
-
-
-def as_version(notebook: NotebookNode, version: str) -> NotebookNode:
-    """The lesson as students get it, or as their teacher does."""
-    return student(notebook) if version == "student" else instructor(notebook)
 
 
 def student(notebook: NotebookNode) -> NotebookNode:
@@ -77,19 +71,21 @@ def student(notebook: NotebookNode) -> NotebookNode:
 
 
 def instructor(notebook: NotebookNode) -> NotebookNode:
-    """Solutions under a plain comment. An exercise keeps its stub for the page, where the solution is folded away."""
+    """Solutions under a plain comment."""
     lesson = copy.deepcopy(notebook)
     for cell in lesson.cells:
         if "exercise" in tags(cell):
-            cell.metadata["stub"] = stub(cell.source)
             cell.source = solved(cell.source)
         if "widget" in tags(cell):
             cell.outputs, cell.execution_count = [], None
     return lesson
 
 
+VERSIONS = {"student": student, "instructor": instructor}
+
+
 def solved(source: str) -> str:
-    """The solution with a comment where it begins."""
+    """The exercise with its solution, and a comment where that begins."""
     lines = [line.replace(BEGIN, "# Solution") for line in source.splitlines() if line.strip() != END]
     return "\n".join(lines)
 
@@ -175,16 +171,21 @@ class LessonExporter(PageExporter):
         return [str(TEMPLATES)]  # from here the template extends `page`
 
 
-def write_page(lesson: NotebookNode, version: str, path: Path, root: Path) -> Path:
+def folded(lesson: NotebookNode, source: NotebookNode) -> NotebookNode:
+    """Exercises as students see them; a solution moves to the metadata, from where the page folds it away."""
+    stubs = {cell.id: stub(cell.source) for cell in source.cells if "exercise" in tags(cell)}
+    for cell in lesson.cells:
+        if cell.source != stubs.get(cell.id, cell.source):
+            cell.metadata["solution"], cell.source = cell.source, stubs[cell.id]
+    return lesson
+
+
+def write_page(lesson: NotebookNode, version: str, path: Path) -> Path:
     """The lesson as one HTML file that needs no network."""
-    shown = presentable(copy.deepcopy(lesson), root)
-    for cell in shown.cells:
-        if "stub" in cell.metadata:
-            cell.metadata["solution"], cell.source = cell.source, cell.metadata.pop("stub")
     markup = LessonExporter().page(
-        shown,
+        lesson,
         page_of=lambda link: link.replace(".ipynb", ".html") if "/" not in link else None,
-        title=title(shown.cells),
+        title=title(lesson.cells),
         about={"version": version, "notebook": f"{path.stem}.ipynb"},
         csv=set(),
         exhibits=set(),
@@ -208,8 +209,7 @@ def write_index(notebooks: dict[Path, NotebookNode], versions: dict[str, str], p
 
 def _card(name: str, notebook: NotebookNode) -> dict[str, Any]:
     """What the index says of a lesson."""
-    text = "\n".join(cell.source for cell in notebook.cells[:2] if cell.cell_type == "markdown")
-    minutes = re.search(r"\b\d+ minutes", text)
+    minutes = re.search(r"\b\d+ minutes", notebook.cells[0].source)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     drawn = next((output for output in outputs if "image/png" in output.get("data", {})), None)
     return {
@@ -224,9 +224,8 @@ def _card(name: str, notebook: NotebookNode) -> dict[str, Any]:
 
 
 def goals(notebook: NotebookNode) -> list[str]:
-    """The bullets after "In this lesson you learn", as plain text."""
-    text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    _, _, rest = text.partition("In this lesson you learn")
-    block = re.search(r"(?:^[-*] .*\n?(?:^  +\S.*\n?)*)+", rest, flags=re.MULTILINE)
-    bullets = re.split(r"^[-*] ", block[0], flags=re.MULTILINE)[1:] if block else []
-    return [re.sub(r"[*`$]|\s+(?=\s)", "", " ".join(bullet.split())).rstrip(".;,") for bullet in bullets]
+    """The bullets of the first cell after "you can", as plain text."""
+    _, _, rest = notebook.cells[0].source.partition("you can")
+    block = re.search(r"(?:^- .*\n?(?:^  +\S.*\n?)*)+", rest, flags=re.MULTILINE)
+    bullets = re.split(r"^- ", block[0], flags=re.MULTILINE)[1:] if block else []
+    return [re.sub(r"[*`$]", "", " ".join(bullet.split())).rstrip(".;,") for bullet in bullets]

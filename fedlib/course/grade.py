@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fedlib.course.exercise import UNCHECKED
+from fedlib.course.handin import SETUP_SECONDS
 from fedlib.study import cores
 
 COLUMNS = ["file", "exercise", "passed", "hint"]
-STARTING = 60  # seconds for Python and its imports, on a busy machine
 QUIET = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1", "MPLBACKEND": "Agg"}
 
 
@@ -38,11 +38,10 @@ def grade(folder: Path, seconds: float = 20) -> list[dict[str, str]]:
 
 def outcomes(notebooks: list[Path], seconds: float) -> dict[Path, list[dict]]:
     """How the exercises of these notebooks ended, from one process that runs them all."""
-    cells = 30 * len(notebooks)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "outcomes.json"
         command = [sys.executable, "-m", "fedlib.course.handin", str(file), str(seconds), *map(str, notebooks)]
-        ended = _ended(command, STARTING + cells * seconds)
+        ended = _ended(command, len(notebooks) * (SETUP_SECONDS + 20 * seconds))  # a lesson has some ten such cells
         found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     nothing = [{"exercise": "", "passed": False, "hint": "no lesson found: its first cells could not be run"}]
     return {path: [_explained(row, ended) for row in found.get(str(path)) or nothing] for path in notebooks}

@@ -3,7 +3,7 @@
     python -m fedlib.course.handin OUTCOMES.json SECONDS NOTEBOOK...
 
 A program of its own, because what students write may loop, crash or print anything: `grade` starts one for each
-notebook. SECONDS is the limit of a cell. The file is written again after every cell, so that a crash loses little.
+notebook. SECONDS is the limit of an exercise or check cell. The file is written again after every cell, so that a crash loses little.
 """
 
 import fedlib  # isort: skip  first: it pins the numerics
@@ -25,6 +25,7 @@ from fedlib.course.exercise import UNCHECKED, Exercise
 from fedlib.files import write_text
 
 TAGS = {"setup", "exercise", "check"}
+SETUP_SECONDS = 120  # imports and data, on a busy machine; not the student's work
 
 
 class TimeLimit(BaseException):
@@ -60,7 +61,7 @@ def run(path: Path, seconds: float, note: Any) -> None:
         kind = TAGS & set(cell.metadata.get("tags", []))
         if cell.cell_type != "code" or not kind:
             continue
-        error = _run_cell(shell, cell.source, seconds)
+        error = _run_cell(shell, cell.source, SETUP_SECONDS if kind == {"setup"} else seconds)
         if "exercise" in kind:
             trouble = error
         known = _exercises(shell.user_ns.values())
