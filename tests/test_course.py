@@ -19,6 +19,8 @@ from toy_workbook import REPOSITORY
 from fedlib.course import build, grade
 from fedlib.course.__main__ import main
 from fedlib.course.exercise import Exercise, exercise, filled, require, scorecard
+from fedlib.files import write_text
+from fedlib.report import index
 from fedlib.report.notebooks import discover, lessons
 
 
@@ -359,3 +361,11 @@ def test_the_index_leads_to_every_version_and_the_students_index_to_theirs_only(
 
 def test_the_course_is_no_paper():
     assert "course" not in {notebook.paper for notebook in discover(REPOSITORY)}
+
+
+def test_the_overview_of_a_report_leads_to_the_course_where_there_is_one(tmp_path):
+    (tmp_path / "quick").mkdir()
+    overview = index.write(tmp_path / "quick")
+    assert "../course/index.html" not in overview.read_text(encoding="utf-8")
+    write_text(tmp_path / "course" / "index.html", "the course")
+    assert 'href="../course/index.html"' in index.write(tmp_path / "quick").read_text(encoding="utf-8")
