@@ -25,6 +25,7 @@ from fedlib.course.exercise import exercise, require
 from fedlib.federation import Federation
 from fedlib.papers.fedsr.pictures import DEVICE, DOWN, LOOKS, RING, SERVER, UP
 from fedlib.report.show import png
+from fedlib.simulation import Progress, simulate
 from fedlib.study import Run, execute
 
 DEVICES, EPOCHS, RING_SIZE = 12, 3, 4
@@ -44,7 +45,8 @@ METHODS = {
     "ring-optimization": ("ring", {"epochs": EPOCHS}),
     "FedSR": ("fedsr", {"epochs": 1, "passes": EPOCHS, "cluster_size": RING_SIZE}),
 }  # every device computes EPOCHS epochs a round
-BUDGET, PATIENCE, CLOUD_PRICE = 1000, 120, 10  # of the last exercise: cost, epochs in a row; cost of a model to or from the cloud
+CLOUD_PRICE = 10  # of a model to or from the cloud; any other sending costs 1
+BUDGET, PATIENCE = 1000, 120  # of the last exercise: cost, and epochs in a row
 SAMPLE_DESIGN = {"cluster_size": 4, "passes": 3}  # the design of the text, to be beaten
 
 
@@ -76,7 +78,8 @@ def _around(centre: tuple[float, float], radius: float, count: int) -> list[tupl
 
 
 def _node(axes: Axes, place: tuple[float, float], text: str, colour, shape: str = "o") -> None:
-    axes.plot(*place, shape, markersize=23 if shape == "o" else 27, color="white", markeredgecolor=colour, markeredgewidth=2, zorder=3)
+    size = 23 if shape == "o" else 27
+    axes.plot(*place, shape, markersize=size, color="white", markeredgecolor=colour, markeredgewidth=2, zorder=3)
     axes.text(*place, text, ha="center", va="center", fontsize=8, zorder=4)
 
 
@@ -175,11 +178,15 @@ def round_of(devices: int = DEVICES, cloud_price: float = CLOUD_PRICE) -> pd.Dat
 def race(rounds: int, seeds: range) -> pd.DataFrame:
     """All four methods on the skewed problem: one row a run and round."""
     runs = [
-        Run(algorithm, PROBLEM, rounds, seed, options | LOCAL, label={"method": name})
+        _run(algorithm, seed, rounds, options | LOCAL, {"method": name})
         for name, (algorithm, options) in METHODS.items()
         for seed in seeds
     ]
     return execute(runs)
+
+
+def _run(algorithm: str, seed: int, rounds: int, options: dict, label: dict) -> Run:
+    return Run(algorithm, PROBLEM, rounds, seed, options, label=label)
 
 
 def race_picture(frame: pd.DataFrame, cloud_price: float = CLOUD_PRICE) -> tuple[Figure, pd.DataFrame]:
@@ -197,7 +204,8 @@ def race_picture(frame: pd.DataFrame, cloud_price: float = CLOUD_PRICE) -> tuple
     columns, rounds = {}, frame["round"].max()
     for axes, (label, per_round) in zip(panels, scales.items(), strict=True):
         common = rounds * min(per_round.values())
-        columns[f"{label}: {common:g}"] = {name: _accuracy_at(frame, name, common / each) for name, each in per_round.items()}
+        reached = {name: _accuracy_at(frame, name, common / each) for name, each in per_round.items()}
+        columns[f"{label}: {common:g}"] = reached
         for name, each in per_round.items():
             _line(axes, frame[frame["method"] == name], name, each)
         axes.axvline(common, color="0.5", linestyle=":", linewidth=1)
@@ -302,11 +310,23 @@ class Journey:
 MUCH = 0.1  # a device holds a class if at least this share of its samples is of it
 
 
+def trainer(federation: Federation, work: engine.Work, round: int = 1) -> Callable[[torch.Tensor, int], torch.Tensor]:
+    """A function `train(model, device)`: what a device makes of a model."""
+    return lambda model, device: engine.train(federation, model, np.array([device]), work, round)[0]
+
+
+def after(federation: Federation, rounds: int) -> torch.Tensor:
+    """The cloud's model after some rounds of FedSR."""
+    progress = Progress()
+    simulate(method("FedSR"), federation, rounds, every=rounds, progress=progress, bar=False)
+    return progress.state["weights"]
+
+
 def journey(federation: Federation, start: torch.Tensor, ring: np.ndarray, work: engine.Work, round: int = 1) -> Journey:
     """Let one model visit the devices of a ring once and look at it after every visit."""
-    model, known = start, [drift.recall(federation, start)]
+    model, known, train = start, [drift.recall(federation, start)], trainer(federation, work, round)
     for device in ring:
-        (model,) = engine.train(federation, model, np.array([device]), work, round)
+        model = train(model, device)
         known.append(drift.recall(federation, model))
     shares = federation.class_counts / federation.class_counts.sum(dim=1, keepdim=True)
     return Journey(np.stack(known), shares.numpy()[ring])
@@ -370,9 +390,8 @@ def contest(frame: pd.DataFrame, mine: dict | None) -> tuple[Figure, pd.DataFram
     made, runs = {name: method(name) for name in METHODS}, [frame]
     if mine:
         made["your rings"] = design(**mine)
-        options, rounds = {"epochs": 1} | mine | LOCAL, affordable_rounds(made["your rings"])
-        label = {"method": "your rings"}
-        runs.append(execute([Run("fedsr", PROBLEM, rounds, seed, options, label=label) for seed in frame["seed"].unique().tolist()]))
+        rest = (affordable_rounds(made["your rings"]), {"epochs": 1} | mine | LOCAL, {"method": "your rings"})
+        runs.append(execute([_run("fedsr", seed, *rest) for seed in frame["seed"].unique().tolist()]))
     rounds = {name: affordable_rounds(each) for name, each in made.items()}
     everything = pd.concat(runs, ignore_index=True)
     shown = everything[everything["round"] <= everything["method"].map(rounds)]
@@ -460,11 +479,12 @@ def around_the_ring(answer: Callable) -> None:
 def cost_to_reach(answer: Callable) -> None:
     require(answer is not None, "Go through the accuracies in order and stop at the first that is high enough.")
     curve = [0.1, 0.5, 0.8, 0.7, 0.9]
-    require(answer(curve, 0.75, 10) is not None, "Your function returns nothing for a target that is reached: use return.")
-    require(answer(curve, 0.75, 10) != 30, "The list begins with round 0, before anything was sent: position 2 is round 2.")
-    require(answer(curve, 0.75, 10) != 2, "That is the round. Each round costs something.")
-    require(answer(curve, 0.75, 10) != 40, "The curve may fall again after the target. The first time counts, not the last.")
-    require(answer(curve, 0.75, 10) == 20, f"0.75 is first reached in round 2: 2 rounds of cost 10. You have {answer(curve, 0.75, 10)}.")
+    found = answer(curve, 0.75, 10)
+    require(found is not None, "Your function returns nothing for a target that is reached: use return.")
+    require(found != 30, "The list begins with round 0, before anything was sent: position 2 is round 2.")
+    require(found != 2, "That is the round. Each round costs something.")
+    require(found != 40, "The curve may fall again after the target. The first time counts, not the last.")
+    require(found == 20, f"0.75 is first reached in round 2: 2 rounds of cost 10. You have {found}.")
     require(answer(curve, 0.8, 7) == 14, "An accuracy equal to the target has reached it: use >=.")
     require(answer(curve, 0.1, 7) == 0, "A target that the start meets costs nothing.")
     require(answer(curve, 0.95, 7) is None, "A target that is never reached has no price: return None.")
@@ -477,10 +497,12 @@ def weights_of_devices(answer: Callable) -> None:
     right = np.array([0.125, 0.25, 0.5])
     require(found.shape == (3,), f"Three devices, three numbers. Yours have the shape {found.shape}.")
     require(not np.allclose(found, right[::-1]), "The other way round: the last visitor's pull is the freshest.")
-    require(not np.allclose(found, right / right.sum()), "The start keeps a share, too, so these do not add up to 1. Leave out the division.")
+    require(not np.allclose(found, right / right.sum()), "The start keeps a share, too, so the devices' weights do not add up "
+            "to 1: leave out the division.")  # fmt: skip
     require(not np.allclose(found, 2 * right), "Each target enters with the factor `rate` when its device is visited.")
     require(not np.allclose(found, right / 2), "After its own visit a target shrinks once for every LATER device only.")
-    require(np.allclose(found, right), f"rate 0.5, three devices: 0.125, 0.25, 0.5. You have {np.round(found, 4).tolist()}.")
+    shown = np.round(found, 4).tolist()
+    require(np.allclose(found, right), f"rate 0.5: one device has the weight 0.5, and each visit halves those before it. You have {shown}.")
     mine = np.asarray(answer(0.2, 6), dtype=float)
     unit = np.eye(6)
     by_hand = [_pass(0.0, row, 0.2) for row in unit]
@@ -498,11 +520,13 @@ def _pass(model: float, targets: np.ndarray, rate: float) -> float:
 def my_rings(answer: dict) -> None:
     require(answer is not None, 'Give a dictionary such as {"cluster_size": 2, "passes": 2}; then compare.')
     wanted = {"cluster_size": DEVICES, "passes": PATIENCE}
-    require(isinstance(answer, dict) and set(answer) == set(wanted), f"Give a dictionary with {' and '.join(wanted)}, no more and no less.")
+    fits = isinstance(answer, dict) and set(answer) == set(wanted)
+    require(fits, f"Give a dictionary with {' and '.join(wanted)}, no more and no less.")
     for name, most in wanted.items():
         whole = isinstance(answer[name], int) and not isinstance(answer[name], bool)
         require(whole and 1 <= answer[name] <= most, f"{name} is {answer[name]!r}: a whole number from 1 to {most}.")
     made = design(**answer)
-    require(affordable_rounds(made) >= 1, f"A round costs {cost(made, CLOUD_PRICE):g} of {BUDGET} and takes {epochs_in_a_row(made)} of "
-            f"{PATIENCE} epochs in a row: not even one fits.")  # fmt: skip
+    price, time = cost(made, CLOUD_PRICE), epochs_in_a_row(made)
+    require(affordable_rounds(made) >= 1, f"A round costs {price:g} of {BUDGET} and takes {time} of {PATIENCE} epochs in a "
+            "row: not even one fits.")  # fmt: skip
     require(answer != SAMPLE_DESIGN, "These are the rings of the text. Try others: larger, smaller, more passes, fewer.")

@@ -483,14 +483,16 @@ def duels(answer: Callable) -> None:
     require(found is not None, "Your function returns nothing: end it with return.")
     require(isinstance(found, tuple | list) and len(found) == 2, "Return two arrays: `return won, lost`.")
     won, lost = (np.asarray(each) for each in found)
-    require(won.shape == lost.shape == (4,), f"Four clients, four numbers each. Yours have the shapes {won.shape} and {lost.shape}.")
+    shapes = f"Yours have the shapes {won.shape} and {lost.shape}."
+    require(won.shape == lost.shape == (4,), f"Four clients, four numbers each. {shapes}")
     require(won.tolist() != [0, 2, 1, 2], "The other way round: the higher reward wins, and -1 is higher than -3.")
-    require(won.tolist() not in ([4, 2, 3, 2], [3, 1, 2, 1]), "Equal rewards are no victory, and nobody duels with himself: use >, not >=.")
+    require(won.tolist() not in ([4, 2, 3, 2], [3, 1, 2, 1]), "Equal rewards are no victory, and nobody meets himself in a "
+            "duel: use >, not >=.")  # fmt: skip
     require(won.tolist() == [3, 0, 2, 0], f"Rewards -1, -3, -2, -3 win 3, 0, 2 and 0 duels. You have {won.tolist()}.")
     require(lost.tolist() == [0, 2, 1, 2], f"Rewards -1, -3, -2, -3 lose 0, 2, 1 and 2 duels. You have {lost.tolist()}.")
     more = generator(0, "duels").permutation(6).astype(float)
-    require(np.asarray(answer(more)[0]).tolist() == more.astype(int).tolist(), "With rewards 0 to 5 in any order, everybody wins as many "
-            "duels as the reward says.")  # fmt: skip
+    require(np.array_equal(answer(more)[0], more), "With rewards 0 to 5 in any order, everybody wins as many duels as the "
+            "reward says.")  # fmt: skip
 
 
 @exercise("5.5", "Your own selector (open)")
@@ -511,5 +513,4 @@ def _asked(selector: Selector, clients: int, size: int, rounds: int) -> np.ndarr
     try:
         return checked_choice(answer, clients, size)
     except ValueError as error:
-        when = f"round {rounds + 1} with {clients} clients, {size} to choose"
-        raise NotYet(f"{when}: {error}.") from None
+        raise NotYet(f"Round {rounds + 1} ({clients} clients, {size} to choose): {error}.") from None
