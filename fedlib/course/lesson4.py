@@ -433,7 +433,7 @@ def _contest_picture(shown: pd.DataFrame, made: dict[str, Algorithm]) -> Figure:
 @exercise("4.1", "Count the arrows of a star of rings")
 def arrows_of_rings(answer: Callable[[int, int, int], int]) -> None:
     require(answer is not None, "Take one ring first: how often is a model sent down, handed on, and sent up?")
-    cases = {(6, 3, 1): 12, (6, 3, 2): 18, (4, 4, 1): 7, (20, 4, 5): 115, (10, 4, 2): 29, (5, 1, 1): 20}
+    cases = {(6, 3, 1): 12, (6, 3, 2): 18, (4, 4, 1): 7, (20, 4, 5): 115, (11, 3, 2): 34, (5, 1, 1): 20}
     for (devices, ring, passes), sent in cases.items():
         found = answer(devices, ring, passes)
         asked = f"{devices} devices, rings of {ring}, {passes} passes"
@@ -446,8 +446,9 @@ def arrows_of_rings(answer: Callable[[int, int, int], int]) -> None:
                 f"{asked}: the cloud talks to edge servers, one a ring, not to every device.")  # fmt: skip
         require(devices % ring == 0 or found != passes * devices + 3 * (devices // ring),
                 f"{asked}: the devices that are left over form a smaller ring of their own, so round up.")  # fmt: skip
-        require(found == sent, f"{asked}: {sent} arrows, you have {found}. Down: cloud to edge, edge to first device. Along "
-                "the ring: all visits but the first begin with a hand-over. Up: last device to edge, edge to cloud.")  # fmt: skip
+        require(found == sent, f"{asked}: {sent} arrows, you have {found}. Down: cloud to edge, edge to first device. "
+                "Along the ring: all visits but the first begin with a hand-over. Up: last device to edge, edge to "
+                "cloud.")  # fmt: skip
 
 
 @exercise("4.2", "One model, many visits")
@@ -497,17 +498,18 @@ def weights_of_devices(answer: Callable) -> None:
     right = np.array([0.125, 0.25, 0.5])
     require(found.shape == (3,), f"Three devices, three numbers. Yours have the shape {found.shape}.")
     require(not np.allclose(found, right[::-1]), "The other way round: the last visitor's pull is the freshest.")
-    require(not np.allclose(found, right / right.sum()), "The start keeps a share, too, so the devices' weights do not add up "
-            "to 1: leave out the division.")  # fmt: skip
+    require(not np.allclose(found, right / right.sum()), "The start keeps a share, too, so the devices' weights do not add "
+            "up to 1: leave out the division.")  # fmt: skip
     require(not np.allclose(found, 2 * right), "Each target enters with the factor `rate` when its device is visited.")
     require(not np.allclose(found, right / 2), "After its own visit a target shrinks once for every LATER device only.")
     shown = np.round(found, 4).tolist()
-    require(np.allclose(found, right), f"rate 0.5: one device has the weight 0.5, and each visit halves those before it. You have {shown}.")
+    require(np.allclose(found, right), "rate 0.5: a visitor begins with the weight 0.5, and each later visit halves it. "
+            f"You have {shown}.")  # fmt: skip
     mine = np.asarray(answer(0.2, 6), dtype=float)
-    unit = np.eye(6)
-    by_hand = [_pass(0.0, row, 0.2) for row in unit]
-    require(np.allclose(mine, by_hand), "rate 0.2, six devices: pull a 0 through a ring in which one target is 1 and the others "
-            f"are 0; what comes out is that device's weight. You have {np.round(mine, 4).tolist()}.")  # fmt: skip
+    require(mine.shape == (6,), f"Six devices, six numbers. Yours have the shape {mine.shape}.")
+    by_hand = [_pass(0.0, row, 0.2) for row in np.eye(6)]
+    require(np.allclose(mine, by_hand), "rate 0.2, six devices: pull a 0 through a ring in which one target is 1 and the "
+            f"others are 0; what comes out is that device's weight. You have {np.round(mine, 4).tolist()}.")  # fmt: skip
 
 
 def _pass(model: float, targets: np.ndarray, rate: float) -> float:

@@ -229,7 +229,8 @@ def groups_picture(counts: np.ndarray, groups: dict[str, np.ndarray]) -> tuple[F
     rows = {}
     for axes, (name, group), colour in zip(panels, groups.items(), COLOURS, strict=False):
         _mixture(axes, counts, group, colour)
-        rows[name] = {"clients": ", ".join(map(str, sorted(map(int, group)))), "distance": mixture_distance(counts, group)}
+        members = ", ".join(str(int(client)) for client in sorted(group))
+        rows[name] = {"clients": members, "distance": mixture_distance(counts, group)}
         axes.set_title(f"{name}: {rows[name]['distance']:.2f}")
     panels[0].set_ylabel("share of the group's samples")
     return fig, pd.DataFrame(rows).T.rename_axis("group").assign(distance=lambda t: t["distance"].astype(float).round(3))
@@ -295,7 +296,8 @@ def hand_picture(counts: np.ndarray, group: tuple[int, ...]) -> tuple[Figure, st
         return fig, "Choose somebody (Ctrl or Shift and click for several)."
     best = mixture_distance(counts, searches(counts, len(group))["best of all"])
     mine = mixture_distance(counts, list(group))
-    return fig, f"Your {len(group)} clients are {mine:.3f} away from everybody's mixture; the best group of that size {best:.3f}."
+    count = f"{len(group)} client{'s are' if len(group) > 1 else ' is'}"
+    return fig, f"Your {count} {mine:.3f} away from everybody's mixture; the best group of that size {best:.3f}."
 
 
 # Rewards and duels
@@ -327,7 +329,8 @@ def rewards_picture(moments: tuple[int, ...], name: str = "mixed") -> tuple[Figu
         axes.scatter(truth, rewards, color=COLOURS[0])
         axes.set(title=f"after {rounds} rounds", xlabel="true skewness $\\alpha$ of the client", ylabel="reward $-Q$")
         order = pd.Series(truth).corr(pd.Series(rewards), method="spearman")
-        rows[f"after {rounds} rounds"] = {"lowest reward": rewards.min(), "highest": rewards.max(), "rank correlation": order}
+        lowest, highest = rewards.min(), rewards.max()
+        rows[f"after {rounds} rounds"] = {"lowest reward": lowest, "highest": highest, "rank correlation": order}
     return fig, pd.DataFrame(rows).T.round(2)
 
 
@@ -422,7 +425,7 @@ def tournament_picture(frame: pd.DataFrame) -> Figure:
 
 # The checks
 
-SMALL = np.array([[8, 0], [0, 2], [5, 5]])  # three clients, two classes
+SMALL = np.array([[6, 0, 0], [0, 1, 1], [3, 3, 6]])  # three clients, three classes
 
 
 @exercise("5.1", "The mixture of a group")
@@ -431,13 +434,16 @@ def mixture(answer: Callable) -> None:
     require(answer(SMALL, [0, 1]) is not None, "Your function returns nothing: end it with return.")
     found = np.asarray(answer(SMALL, [0, 1]), dtype=float)
     asked = f"Clients with {SMALL[0].tolist()} and {SMALL[1].tolist()} samples"
-    require(found.shape == (2,), f"Two classes, two shares. Yours have the shape {found.shape}: add up over clients (axis=0).")
-    require(not np.allclose(found, [8, 2]), f"{asked}: you have the counts, 8 and 2. Divide by their sum.")
-    require(not np.allclose(found, [0.5, 0.5]), f"{asked}: you average the clients' own shares, so that two samples weigh as "
-            "much as eight. Pool the samples first.")  # fmt: skip
-    require(not np.allclose(found, [13 / 20, 7 / 20]), "You have everybody's mixture. Only the group counts: counts[group].")
-    require(np.allclose(found, [0.8, 0.2]), f"{asked} have the mixture 0.8, 0.2. You have {np.round(found, 3).tolist()}.")
-    require(np.allclose(answer(SMALL, np.array([1, 2])), [5 / 12, 7 / 12]), "A group may be an array as well as a list.")
+    require(found.shape == (3,), f"Three classes, three shares. Yours have the shape {found.shape}: add up over the group's "
+            "clients (axis=0).")  # fmt: skip
+    require(not np.allclose(found, [6, 1, 1]), f"{asked}: you have the counts, 6, 1 and 1. Divide by their sum.")
+    require(not np.allclose(found, [1 / 2, 1 / 4, 1 / 4]), f"{asked}: you average the clients' own shares, so that two "
+            "samples weigh as much as six. Pool the samples first.")  # fmt: skip
+    require(not np.allclose(found, [0.45, 0.2, 0.35]), "You have everybody's mixture. Only the group counts: counts[group].")
+    shown = np.round(found, 3).tolist()
+    require(np.allclose(found, [6 / 8, 1 / 8, 1 / 8]), f"{asked} are 6, 1 and 1 of 8 together. You have {shown}.")
+    require(np.allclose(answer(SMALL, np.array([1, 2])), [3 / 14, 4 / 14, 7 / 14]), "It works for the group [0, 1], but not "
+            "for the array of 1 and 2.")  # fmt: skip
 
 
 @exercise("5.2", "How far a group is from everybody")
@@ -446,11 +452,12 @@ def distance(answer: Callable) -> None:
     require(answer(SMALL, [0]) is not None, "Your function returns nothing: end it with return.")
     found = answer(SMALL, [0])
     require(np.ndim(found) == 0, f"One number, please. Yours has the shape {np.shape(found)}.")
-    require(not np.isclose(found, 0.5**0.5), "You compare with an even mixture. Everybody together has 13 and 7 samples.")
-    require(not np.isclose(found, 0.245), "That is the squared distance: take the root.")
-    require(not np.isclose(found, 0.7), "You add up absolute differences. FedGS squares them, adds up and takes the root.")
-    require(np.isclose(found, 0.245**0.5), "A group with shares 1, 0 beside everybody with 0.65, 0.35: the root of 2 x 0.35^2 "
-            f"is {0.245**0.5:.3f}. You have {found:.3f}.")  # fmt: skip
+    right = (0.55**2 + 0.2**2 + 0.35**2) ** 0.5
+    require(not np.isclose(found, (2 / 3) ** 0.5), "You compare with an even mixture. Everybody together holds 9, 4 and 7.")
+    require(not np.isclose(found, right**2), "That is the squared distance: take the root.")
+    require(not np.isclose(found, 1.1), "You add up absolute differences. FedGS squares them, adds up and takes the root.")
+    require(np.isclose(found, right), "Client 0 has the shares 1, 0, 0 and everybody 0.45, 0.2, 0.35: the root of "
+            f"0.55^2 + 0.2^2 + 0.35^2 is {right:.3f}. You have {found:.3f}.")  # fmt: skip
     require(np.isclose(answer(SMALL, [0, 1, 2]), 0), "All clients together are at distance 0 from everybody.")
 
 
@@ -471,8 +478,8 @@ def next_member(answer: Callable) -> None:
         reached = {each: mixture_distance(counts, [*group, each]) for each in range(9) if each not in group}
         found = int(answer(counts, group))
         require(found in reached, f"Client {found} is in the group {group} already, or does not exist.")
-        require(np.isclose(reached[found], min(reached.values())), f"To {group} somebody else fits better than client {found}. "
-                f"counts = {counts.tolist()}")  # fmt: skip
+        require(np.isclose(reached[found], min(reached.values())), f"Somebody else than client {found} would bring the group "
+                f"{group} closer, with counts = {counts.tolist()}.")  # fmt: skip
 
 
 @exercise("5.4", "Who wins the duels of a round")
