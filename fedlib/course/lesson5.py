@@ -484,7 +484,7 @@ def next_member(answer: Callable) -> None:
 
 @exercise("5.4", "Who wins the duels of a round")
 def duels(answer: Callable) -> None:
-    require(answer is not None, "Compare each reward with each other: r[:, None] > r[None, :] is a table of all duels.")
+    require(answer is not None, "Begin with one client: how many of the rewards are lower than its own, and how many higher?")
     rewards = np.array([-1.0, -3.0, -2.0, -3.0])
     found = answer(rewards)
     require(found is not None, "Your function returns nothing: end it with return.")
