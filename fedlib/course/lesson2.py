@@ -31,12 +31,13 @@ def _close(found, wanted, within: float = 1e-9) -> bool:
 
 @exercise("2.1", "The walk of a client")
 def walk(answer):
-    require(answer is not None, "Put `start` into a list. Each step appends: the last point minus lr times the gradient there.")
+    require(answer is not None, "Put `start` into a list. Each step appends the last point minus lr times the gradient there.")
     found = answer(lambda w: 2 * (w - 3), np.array([1.0]), 0.25, 2)
     require(np.shape(found) == (3, 1), f"Two steps visit three points, the start among them: shape (3, 1), not {np.shape(found)}.")
     require(_close(found[0], [1.0]), f"The walk begins at `start`, here 1. Yours begins at {float(found[0][0]):g}.")
     require(not _close(found[1], [0.0]), "Your walk goes uphill: the gradient points to where the loss grows, so subtract it.")
-    require(_close(found[1], [2.0]), f"From 1 the gradient is -4: the first step ends at 1 + 0.25 * 4. Yours ends at {float(found[1][0]):g}.")
+    first = float(found[1][0])
+    require(_close(first, 2.0), f"From 1 the gradient is -4: the first step ends at 1 + 0.25 * 4. Yours ends at {first:g}.")
     require(not _close(found[2], [3.0]), "Your second step uses the gradient at the start. Ask for it where the client stands now.")
     require(_close(found[2], [2.5]), f"The second step should end at 2.5, yours ends at {float(found[2][0]):g}.")
     begin = np.array([0.5, -1.0])
@@ -47,20 +48,20 @@ def walk(answer):
 
 @exercise("2.2", "One round of FedAvg")
 def fedavg_round(answer):
-    require(answer is not None, "Let every client walk from the same start; then average the ends, each weighted by sizes / sum of sizes.")
-    gradients = [lambda w: w, lambda w: 2 * (w - 4)]
-    found = float(np.squeeze(answer(gradients, [3, 1], np.array([1.0]), 0.5, 1)))
-    hint = "After one step the clients stand at 0.5 and 4; the first has three of four samples"
-    require(not _close(found, 2.25), f"{hint}, so it counts three times as much. You took the plain mean.")
-    require(not _close(found, 5.5), f"{hint}: divide by the sum of the sizes.")
-    require(not _close(found, 3.125), f"{hint}. Every client starts from the server's model, not where another one stopped.")
-    require(_close(found, 1.375), f"{hint}. Their average is 1.375, you have {found:g}.")
-    found = float(np.squeeze(answer(gradients, [3, 1], np.array([1.0]), 0.5, 2)))
+    require(answer is not None, "Let every client walk from the same start; then average the ends, weighted by sizes / sum of sizes.")
+    gradients = [lambda w: w, lambda w: 1.2 * (w - 4)]
+    found = float(np.squeeze(answer(gradients, [1, 3], np.array([1.0]), 0.5, 1)))
+    hint = "After one step the clients stand at 0.5 and 2.8; the second has three of four samples"
+    require(not _close(found, 1.65), f"{hint}, so it counts three times as much. You took the plain mean.")
+    require(not _close(found, 8.9), f"{hint}: divide by the sum of the sizes.")
+    require(not _close(found, 2.075), f"{hint}. Every client starts from the server's model, not where another one stopped.")
+    require(_close(found, 2.225), f"{hint}. Their average is 2.225, you have {found:g}.")
+    found = float(np.squeeze(answer(gradients, [1, 3], np.array([1.0]), 0.5, 2)))
     require(
-        not _close(found, 1.34375),
+        not _close(found, 2.745625),
         "With two steps you average after each of them. The clients walk all their steps alone; the server averages once.",
     )
-    require(_close(found, 1.1875), f"With two steps the average is (3 * 0.25 + 4) / 4 = 1.1875, you have {found:g}.")
+    require(_close(found, 2.7025), f"After two steps they stand at 0.25 and 3.52, which makes 2.7025; you have {found:g}.")
 
 
 @exercise("2.3", "Where FedAvg comes to rest")
@@ -104,7 +105,7 @@ def barrier(answer):
 
 @exercise("2.5", "Different, and yet no harm")
 def harmless(answer):
-    require(answer is not None, "Return curvatures (clients x 2 x 2) and minima (clients x 2). Look at B_i: when do all clients have the same?")
+    require(answer is not None, "Return curvatures (n x 2 x 2) and minima (n x 2). Look at B_i: when do all clients have the same?")
     curvatures, minima = (np.asarray(part, dtype=float) for part in answer())
     clients = len(minima)
     require(

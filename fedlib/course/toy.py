@@ -87,10 +87,14 @@ class Journey:
     averages: np.ndarray
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def travel(
     toy: Toy, rounds: int, lr: float, steps: int, direction: Direction = plain, start: tuple[float, float] = START
 ) -> Journey:
-    """Rounds of local walks and averaging. `direction(gradient, w, sent)` says what the clients descend, a row a client."""
+    """Rounds of local walks and averaging. `direction(gradient, w, sent)` says what the clients descend, a row a client.
+
+    Clients that run away to infinity are an answer, too, and no warning.
+    """
     model = np.array(start, dtype=float)
     nothing = np.zeros_like(toy.minima)
     sent = Sent(model, toy.gradient(model).mean(0), toy.gradient(model).mean(0), nothing, nothing.mean(0))
