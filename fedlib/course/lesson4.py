@@ -67,7 +67,7 @@ def topologies() -> tuple[Figure, pd.DataFrame]:
         ("ring", "ring-optimization", "nobody", 6),
         ("rings under a server", "FedSR", "the cloud, one model a ring", 3),
     ]
-    columns = ["topology", "method", "who averages", "devices that one model visits in turn"]
+    columns = ["topology", "method", "who averages", "visits in a row"]
     return fig, pd.DataFrame(rows, columns=columns).set_index("topology")
 
 
@@ -196,24 +196,24 @@ def race_picture(frame: pd.DataFrame, cloud_price: float = CLOUD_PRICE) -> tuple
     method has used when it ends.
     """
     scales = {
-        "communication round": {name: 1 for name in METHODS},
+        "rounds": {name: 1 for name in METHODS},
         f"cost (cloud link {cloud_price:g}, other links 1)": {name: cost(method(name), cloud_price) for name in METHODS},
-        "epochs in a row (time)": {name: epochs_in_a_row(method(name)) for name in METHODS},
+        "time, epochs in a row": {name: epochs_in_a_row(method(name)) for name in METHODS},
     }
     fig, panels = plt.subplots(1, 3, figsize=(13, 3.9), sharey=True, layout="constrained")
     columns, rounds = {}, frame["round"].max()
     for axes, (label, per_round) in zip(panels, scales.items(), strict=True):
         common = rounds * min(per_round.values())
         reached = {name: _accuracy_at(frame, name, common / each) for name, each in per_round.items()}
-        columns[f"{label}: {common:g}"] = reached
+        columns[f"{label.split(',')[0].split()[0]} {common:g}"] = reached
         for name, each in per_round.items():
             _line(axes, frame[frame["method"] == name], name, each)
         axes.axvline(common, color="0.5", linestyle=":", linewidth=1)
-        axes.set(xlabel=label, ylim=(0, 1), xlim=(0, common * 3 if label != "communication round" else rounds))
+        axes.set(xlabel=label, ylim=(0, 1), xlim=(0, rounds if label == "rounds" else 3 * common))
     panels[0].set_ylabel("test accuracy")
     panels[0].yaxis.set_major_formatter(PercentFormatter(1))
     panels[0].legend(loc="lower right", fontsize=9)
-    return fig, pd.DataFrame(columns).rename_axis("accuracy in percent at")
+    return fig, pd.DataFrame(columns).rename_axis("accuracy, percent, at equal")
 
 
 def _line(axes: Axes, runs: pd.DataFrame, name: str, per_round: float) -> None:

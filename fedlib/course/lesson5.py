@@ -398,9 +398,9 @@ def standings(frame: pd.DataFrame) -> pd.DataFrame:
     points = (100 * played.groupby("selector")["accuracy"].mean()).rename("points")
     ends = played[played["round"] == ROUNDS].groupby(["selector", "world"])["accuracy"].agg(["mean", "std"]) * 100
     words = ends.apply(lambda row: f"{row['mean']:.1f} ± {row['std']:.1f}", axis=1).unstack()
-    words.columns = [f"at the end, {name}" for name in words.columns]
+    words = words[list(WORLDS)].rename(columns=lambda name: f"end, {name}")
     others = played.groupby("selector").agg({"distance": "mean", "clients": "mean"})
-    others.columns = ["mean distance of a group", "clients ever invited"]
+    others.columns = ["distance", "clients"]
     table = pd.concat([points.round(1), words, others.round(2)], axis=1).sort_values("points", ascending=False)
     return table.rename_axis("selector")
 
