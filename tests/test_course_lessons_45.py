@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from rounds import after_rounds
@@ -73,6 +74,17 @@ def test_a_journey_ends_with_the_model_of_the_ring(make_federation):
     assert found.recall.shape == (4, 4) and found.held.sum(axis=1) == pytest.approx(1)
 
 
+def test_the_price_slider_moves_the_costs_and_the_picture():
+    rows = [(name, seed, round, round / 5) for name in lesson4.METHODS for seed in (0, 1) for round in range(4)]
+    explorer = lesson4.price_explorer(pd.DataFrame(rows, columns=["method", "seed", "round", "accuracy"]), cloud_price=1)
+    slider, words, picture = explorer.children
+    before = bytes(picture.value)
+    assert words.value == "A round costs: FedAvg 24, HierFAVG 78, ring-optimization 12, FedSR 45."
+    slider.value = 10
+    assert words.value == "A round costs: FedAvg 240, HierFAVG 132, ring-optimization 12, FedSR 99."
+    assert bytes(picture.value).startswith(b"\x89PNG") and bytes(picture.value) != before
+
+
 # Lesson 5
 
 
@@ -100,6 +112,17 @@ def test_a_selector_that_answers_wrongly_is_told_what_is_wrong(answer, complaint
 @pytest.mark.parametrize("answer", [[5, 0, 3], (5, 0, 3), {5, 0, 3}, np.array([5, 0, 3]), np.array([5, 0, 3], np.uint8)])
 def test_a_right_choice_comes_back_sorted(answer):
     assert lesson5.checked_choice(answer, clients=10, size=3).tolist() == [0, 3, 5]
+
+
+def test_a_group_marked_by_hand_is_compared_with_the_best_of_its_size(monkeypatch, make_federation):
+    fed = make_federation(clients=6)
+    monkeypatch.setattr(lesson5, "world", lambda name, seed=0: fed)
+    explorer = lesson5.by_hand(clients=6)
+    (box, _), words = explorer.children[0].children, explorer.children[1]
+    box.value = tuple(range(6))
+    assert words.value == "Your 6 clients are 0.000 away from everybody's mixture; the best group of that size 0.000."
+    box.value = ()
+    assert words.value.startswith("Choose somebody")
 
 
 WORK = {"lr": 0.1, "batch": 8, "epochs": 1}
