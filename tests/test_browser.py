@@ -380,9 +380,9 @@ def assert_slider_answers(page) -> None:
     handle = page.locator(".noUi-handle").first
     handle.scroll_into_view_if_needed()
     answer, picture = page.locator(".widget-html-content").first, page.locator("img.widget-image").first
-    sentence, drawn = answer.inner_text(), picture.get_attribute("src")
-    assert "digits" in sentence
+    playwright.expect(answer).to_contain_text("digits", timeout=LAB_SECONDS * 1000)
+    sentence, drawn = answer.text_content(), picture.get_attribute("src")
     handle.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("([box, text]) => box.innerText !== text", arg=[answer.element_handle(), sentence])
+    page.wait_for_function("([box, text]) => box.textContent !== text", arg=[answer.element_handle(), sentence])
     page.wait_for_function("([image, src]) => image.src !== src", arg=[picture.element_handle(), drawn])
