@@ -169,7 +169,7 @@ def explored(split: str, dial: float, labels: np.ndarray, clients: int, seed: in
 
 def explorer(labels: np.ndarray, clients: int, seed: int) -> ipywidgets.VBox:
     """Choose a split and turn its dial; the picture is an image widget, since a page without a kernel captures nothing."""
-    split = ipywidgets.Dropdown(options=list(SPLITS), description="split by")
+    split = ipywidgets.Dropdown(options=list(SPLITS), description="split by", layout={"width": "28rem"})
     alpha = ipywidgets.FloatLogSlider(1, min=-1.5, max=2, step=0.25, description="alpha", readout_format=".3g")
     per_client = ipywidgets.IntSlider(2, min=1, max=10, description="shards each")
     dominant = ipywidgets.FloatSlider(0.5, min=0, max=1, step=0.05, description="dominance")
