@@ -31,24 +31,24 @@ def _close(found, wanted, within: float = 1e-9) -> bool:
 
 @exercise("2.1", "The walk of a client")
 def walk(answer):
-    require(answer is not None, "Put `start` into a list. Each step appends the last point minus lr times the gradient there.")
+    require(answer is not None, "Put `start` into a list. Each step appends a point, made from the last one in the list.")
     found = answer(lambda w: 2 * (w - 3), np.array([1.0]), 0.25, 2)
-    require(np.shape(found) == (3, 1), f"Two steps visit three points, the start among them: shape (3, 1), not {np.shape(found)}.")
+    require(np.shape(found) == (3, 1), f"Two steps visit three points, the start is one: shape (3, 1), not {np.shape(found)}.")
     require(_close(found[0], [1.0]), f"The walk begins at `start`, here 1. Yours begins at {float(found[0][0]):g}.")
     require(not _close(found[1], [0.0]), "Your walk goes uphill: the gradient points to where the loss grows, so subtract it.")
     first = float(found[1][0])
     require(_close(first, 2.0), f"From 1 the gradient is -4: the first step ends at 1 + 0.25 * 4. Yours ends at {first:g}.")
-    require(not _close(found[2], [3.0]), "Your second step uses the gradient at the start. Ask for it where the client stands now.")
+    require(not _close(found[2], [3.0]), "Your second step uses the gradient at the start. Ask for it where the client stands.")
     require(_close(found[2], [2.5]), f"The second step should end at 2.5, yours ends at {float(found[2][0]):g}.")
     begin = np.array([0.5, -1.0])
     found = answer(lambda w: np.array([1.0, 3.0]) * w, begin, 0.1, 6)
-    require(_close(begin, [0.5, -1.0]), "Your function changes `start` itself (w -= ...). Make a new array in each step: w = w - ...")
-    require(_close(found[-1], [0.5 * 0.9**6, -(0.7**6)]), "In two dimensions it goes wrong: keep the points as arrays and do not round.")
+    require(_close(begin, [0.5, -1.0]), "Your function changes `start` itself (w -= ...). Make a new array: w = w - ...")
+    require(_close(found[-1], [0.5 * 0.9**6, -(0.7**6)]), "In two dimensions it goes wrong: keep arrays and do not round.")
 
 
 @exercise("2.2", "One round of FedAvg")
 def fedavg_round(answer):
-    require(answer is not None, "Let every client walk from the same start; then average the ends, weighted by sizes / sum of sizes.")
+    require(answer is not None, "Let every client walk from the same start. Then average the ends; whose end counts more?")
     gradients = [lambda w: w, lambda w: 1.2 * (w - 4)]
     found = float(np.squeeze(answer(gradients, [1, 3], np.array([1.0]), 0.5, 1)))
     hint = "After one step the clients stand at 0.5 and 2.8; the second has three of four samples"
@@ -68,15 +68,15 @@ def fedavg_round(answer):
 def fixed_point(answer):
     require(
         answer is not None,
-        "B_i = I - (I - lr H_i)^steps, with np.linalg.matrix_power. Solve (sum of B_i) w = sum of B_i m_i with np.linalg.solve.",
+        "Make every client's B_i first (np.linalg.matrix_power). Then bring all w to one side: np.linalg.solve does the rest.",
     )
     one = np.array([[[1.0]], [[2.0]]]), np.array([[0.0], [1.0]])
     found = np.asarray(answer(*one, 0.5, 2), dtype=float)
     case = "H = 1 and 2, m = 0 and 1, lr = 0.5, two steps"
-    require(found.shape == (1,), f"Return one point, an array with as many entries as a minimum has: shape (1,), not {found.shape}.")
+    require(found.shape == (1,), f"Return one point, an array as long as a minimum: shape (1,), not {found.shape}.")
     require(not _close(found, [2 / 3]), f"{case}: 2/3 is the optimum. FedAvg stops elsewhere; where do the local steps enter?")
     require(not _close(found, [1 / 2]), f"{case}: 1/2 is the mean of the minima, which needs endlessly many local steps.")
-    require(not _close(found, [0.0]), f"{case}: you weigh by (I - lr H)^steps, what is left of the way. Weigh by what was walked, B_i.")
+    require(not _close(found, [0.0]), f"{case}: you weigh by what is left of the way, (I - lr H)^steps. Weigh by what was walked.")
     require(_close(found, [4 / 7]), f"{case}: B = 3/4 and 1, so w = 1 / (7/4). You have {found[0]:g}.")
     crowd = toy.Toy(np.array([[[1.0, 0.6], [0.6, 1.0]], [[0.3, -0.1], [-0.1, 2.0]]]), np.array([[1.0, -2.0], [0.0, 3.0]]))
     place = np.asarray(answer(crowd.curvatures, crowd.minima, 0.2, 7), dtype=float)
@@ -91,7 +91,7 @@ def fixed_point(answer):
 
 @exercise("2.4", "The hill between two models")
 def barrier(answer):
-    require(answer is not None, "Compare each loss with the straight line from the first to the last one; return the largest excess.")
+    require(answer is not None, "Draw a straight line from the first loss to the last. How far above it do the losses rise?")
     cases = {
         (1.0, 3.0, 1.0): (2.0, "From 1 over 3 to 1 the hill is 2 high"),
         (1.0, 3.0, 3.0): (1.0, "From 1 to 3 the straight line is at 2 halfway; a loss of 3 there is 1 above it"),
@@ -105,7 +105,7 @@ def barrier(answer):
 
 @exercise("2.5", "Different, and yet no harm")
 def harmless(answer):
-    require(answer is not None, "Return curvatures (n x 2 x 2) and minima (n x 2). Look at B_i: when do all clients have the same?")
+    require(answer is not None, "Return curvatures (n x 2 x 2) and minima (n x 2). The sliders of this lesson help to find some.")
     curvatures, minima = (np.asarray(part, dtype=float) for part in answer())
     clients = len(minima)
     require(
@@ -120,7 +120,7 @@ def harmless(answer):
     require(farthest >= 1, f"Your minima are at most {farthest:.2f} apart; two of them should be at least 1 apart.")
     yours = toy.Toy(curvatures, minima)
     far = float(yours.distance(toy.rest(yours, LR, STEPS)))
-    require(far < 0.01, f"FedAvg with lr = {LR} and {STEPS} steps rests {far:.2f} away from your optimum. What must clients share?")
+    require(far < 0.01, f"FedAvg with lr = {LR} and {STEPS} steps rests {far:.2f} away from the optimum. What must clients share?")
 
 
 # --- the toy ---
@@ -260,10 +260,8 @@ def local_work(deals: list[str], seeds: range) -> pd.DataFrame:
 
 def budgets(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Two ways to spend: 8 exchanges whatever the clients do, or 24 passes however often they exchange."""
-    return {
-        "8 rounds, more and more local work": frame[frame["rounds"] == 8],
-        "24 local passes, fewer and fewer rounds": frame[frame["rounds"] * frame["epochs"] == 24].sort_values("epochs", kind="stable"),
-    }
+    passes = frame[frame["rounds"] * frame["epochs"] == 24].sort_values("epochs", kind="stable")
+    return {"8 rounds, more and more local work": frame[frame["rounds"] == 8], "24 local passes, fewer and fewer rounds": passes}
 
 
 def work_picture(frame: pd.DataFrame) -> Figure:

@@ -40,7 +40,7 @@ def _refuse(found, mistakes: list[tuple[list[float], str]], right: list[float], 
 
 @exercise("3.1", "The gradient with a spring")
 def proximal_gradient(answer):
-    require(answer is not None, "The spring's energy is mu/2 * |w - received|^2. Add its gradient to the client's.")
+    require(answer is not None, "The spring's energy is mu/2 * |w - received|^2. What is its gradient, and what is it added to?")
     gradient, w, received = np.array([1.0, -2.0]), np.array([2.0, 0.0]), np.array([1.0, 1.0])
     mistakes = [
         ([0.5, -1.5], "Your spring pushes the client away. Descending must lead back to `received`: think of the sign."),
@@ -58,7 +58,7 @@ def proximal_gradient(answer):
 
 @exercise("3.2", "The surrogate's gradient")
 def surrogate_gradient(answer):
-    require(answer is not None, "Three terms: the own gradient here, minus the own gradient at `received`, plus eta times the global one.")
+    require(answer is not None, "Three terms, two of them the client's own gradient. At `received` these two must cancel.")
 
     def gradient(w):
         return np.array([2.0, 1.0]) * w + np.array([-2.0, 3.0])
@@ -76,12 +76,12 @@ def surrogate_gradient(answer):
     right = "The own gradient is [2, 3] here and [-2, 4] at `received`; with eta = 0.5 that makes [4.5, -0.5]."
     _refuse(answer(gradient, w, received, everybody, 0.5), mistakes, [4.5, -0.5], right)
     at_start = answer(gradient, received, received, np.array([3.0, -1.0]), 0.2)
-    require(_same(at_start, [0.6, -0.2]), "At `received` only eta times the global gradient should be left. Do you use all arguments?")
+    require(_same(at_start, [0.6, -0.2]), "At `received` only eta times the global gradient is left. Do you use all arguments?")
 
 
 @exercise("3.3", "A step of ACFMO's client")
 def controlled_step(answer):
-    require(answer is not None, "Ask for the same minibatch's gradient at w and at `start`, scale the difference, add the anchor, step down.")
+    require(answer is not None, "You need the minibatch's gradient at two places. What is scaled, and what is added unscaled?")
 
     def batch_gradient(w):
         return 2 * w + 5
@@ -104,7 +104,7 @@ def controlled_step(answer):
 
 @exercise("3.4", "Does it help? A gain with its uncertainty")
 def paired_gain(answer):
-    require(answer is not None, "Subtract seed by seed first. Then the mean, and the standard deviation (ddof=1) divided by sqrt(seeds).")
+    require(answer is not None, "Subtract seed by seed first; then the mean of the gains, and how sure it is.")
     ours, rival = np.array([0.90, 0.80, 0.85, 0.70]), np.array([0.85, 0.79, 0.82, 0.67])
     found = answer(ours, rival)
     require(np.shape(found) == (2,), "Return two numbers: the mean gain and its standard error.")
@@ -112,22 +112,23 @@ def paired_gain(answer):
     require(not abs(mean + 0.03) < 1e-9, "A gain is ours minus the rival's.")
     require(abs(mean - 0.03) < 1e-9, f"The gains are 0.05, 0.01, 0.03 and 0.03: mean 0.03, you have {mean:g}.")
     apart = float(np.sqrt(ours.var(ddof=1) / 4 + rival.var(ddof=1) / 4))
-    require(not abs(error - apart) < 1e-9, "You treat the two as unrelated. Both saw the same seeds: subtract first, then look at the spread.")
+    require(not abs(error - apart) < 1e-9, "You treat the two as unrelated. Both saw the same seeds: subtract first.")
     spread = float(np.std([0.05, 0.01, 0.03, 0.03], ddof=1))
-    require(not abs(error - spread) < 1e-9, "That is the spread of one gain. A mean of four is surer: divide by the root of their number.")
+    require(not abs(error - spread) < 1e-9, "That is the spread of one gain. A mean of four is surer, by the root of their number.")
     require(not abs(error - spread * 3**0.5 / 4) < 1e-9, "Few seeds: divide the squares by n - 1, not by n (ddof=1).")
     require(abs(error - spread / 2) < 1e-9, f"The standard error of the mean gain is {spread / 2:.4f}, you have {error:g}.")
 
 
 @exercise("3.5", "Your own correction")
 def my_direction(answer):
-    require(answer is not None, "Begin with gradient(w), subtract what is the client's own, add what is everybody's; see the fields of `sent`.")
+    require(answer is not None, "Begin with gradient(w). What is only the client's own in it, and what could stand for everybody's?")
     hidden = toy.Toy(toy.clients(1.0, 0.9).curvatures[::-1], toy.PLACES + np.array([0.3, -0.2]))
     for clients, which in ((toy.clients(), "the picture's clients"), (hidden, "other clients")):
         for lr in CHALLENGE_RATES:
             far = float(clients.distance(toy.travel(clients, 60, lr, STEPS, answer).averages[-1]))
-            require(np.isfinite(far) and far < 10, f"With lr = {lr} on {which} your clients run away. Make the correction gentler.")
-            require(far < 0.05, f"With lr = {lr} on {which} the server is still {far:.2f} away after 60 rounds; below 0.05 is asked for.")
+            here = f"With lr = {lr} on {which}"
+            require(np.isfinite(far) and far < 10, f"{here} your clients run away. Make the correction gentler.")
+            require(far < 0.05, f"{here} the server is still {far:.2f} away after 60 rounds; below 0.05 is asked for.")
 
 
 # --- the corrections on the toy ---
@@ -162,13 +163,13 @@ CORRECTIONS: dict[str, toy.Direction] = {
 }
 
 
-def gallery(lr: float = LR, steps: int = STEPS, corrections: dict[str, toy.Direction] = CORRECTIONS) -> tuple[Figure, pd.DataFrame]:
+def gallery() -> tuple[Figure, pd.DataFrame]:
     """A panel a correction with the first round's walks and all averages; the last panel has all distances."""
     clients = toy.clients()
     fig, axes = plt.subplots(2, 3, figsize=(13, 8.4), layout="constrained")
     rows = {}
-    for number, (name, direction) in enumerate(corrections.items()):
-        journey = toy.travel(clients, ROUNDS, lr, steps, direction)
+    for number, (name, direction) in enumerate(CORRECTIONS.items()):
+        journey = toy.travel(clients, ROUNDS, LR, STEPS, direction)
         far = clients.distance(journey.averages)
         toy.draw(axes.flat[number], clients, journey).set_title(name)
         axes.flat[-1].plot(np.maximum(far, 1e-4), marker="osv^D"[number], markersize=4, linewidth=1.2, label=name)
@@ -187,8 +188,8 @@ def springs(strengths: list[float]) -> tuple[Figure, pd.DataFrame]:
     for mu in strengths:
         place = toy.rest(clients, LR, STEPS, fedprox(mu))
         far = np.sqrt(((toy.travel(clients, 400, LR, STEPS, fedprox(mu)).averages - place) ** 2).sum(-1))
-        rows.append({"mu": mu, "rests at a distance of": float(clients.distance(place)), "rounds to get there": int((far > 0.05).sum())})
-    table = pd.DataFrame(rows)
+        rows.append((mu, float(clients.distance(place)), int((far > 0.05).sum())))
+    table = pd.DataFrame(rows, columns=["mu", "rests at a distance of", "rounds to get there"])
     fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     left.plot(strengths, table["rests at a distance of"], "o-", color=toy.COLOURS[0])
     left.set(xlabel="mu", ylabel="distance to the optimum", title="where it rests", ylim=(0, None))
@@ -214,7 +215,8 @@ def endurance(steps: list[int], lr: float, rounds: int = 60) -> tuple[Figure, pd
     ax.set_xticks(steps, steps)
     ax.minorticks_off()
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    return fig, pd.DataFrame(table, index=pd.Index(steps, name="local steps")).T.map(lambda far: f"{far:.3f}" if far < 10 else "runs away")
+    numbers = pd.DataFrame(table, index=pd.Index(steps, name="local steps")).T
+    return fig, numbers.map(lambda far: f"{far:.3f}" if far < 10 else "runs away")
 
 
 CHOICES: dict[str, Callable[[float], toy.Direction]] = {
