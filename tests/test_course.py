@@ -203,12 +203,13 @@ HAND_INS = {
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory) -> dict[tuple[str, str], tuple[str, str]]:
-    """Lesson 1, handed in by two students: file and exercise -> passed and hint, as the table has them."""
+    """Lesson 1, handed in by three students: file and exercise -> passed and hint, as the table has them."""
     folder = tmp_path_factory.mktemp("handed-in")
     (folder / "week1" / ".ipynb_checkpoints").mkdir(parents=True)
     for name, cells in HAND_INS.items():
         nbformat.write(lesson(*cells), folder / name)
     nbformat.write(lesson(SETUP), folder / "week1" / ".ipynb_checkpoints" / "bob.ipynb")
+    (folder / "eve.ipynb").write_text("no notebook at all")
     assert main(["grade", str(folder), "--seconds", "2"]) == 0
     with open(folder / "grades.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -231,7 +232,9 @@ def test_grading_survives_what_cannot_be_read_and_what_ends_the_process(graded):
     assert bob["1.1"][0] == "no" and bob["1.1"][1].startswith("SyntaxError")
     assert bob["1.3"] == ("yes", "")
     assert bob["1.4"] == ("no", "not checked: the notebook's process ended early")
-    assert len(graded) == 10
+    passed, hint = graded["eve.ipynb", ""]
+    assert passed == "no" and hint.startswith("not checked: the notebook's process ended early: ") and "JSON" in hint
+    assert len(graded) == 5 + 5 + 1
 
 
 def test_a_folder_without_notebooks_is_refused(tmp_path, capsys):

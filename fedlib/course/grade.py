@@ -41,23 +41,27 @@ def outcomes(notebooks: list[Path], seconds: float) -> dict[Path, list[dict]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "outcomes.json"
         command = [sys.executable, "-m", "fedlib.course.handin", str(file), str(seconds), *map(str, notebooks)]
-        ended = _ended(command, len(notebooks) * (SETUP_SECONDS + 20 * seconds))  # a lesson has some ten such cells
+        limit = len(notebooks) * (SETUP_SECONDS + 20 * seconds)  # a lesson has some ten exercise and check cells
+        ended = _ended(command, limit, Path(folder) / "log")
         found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    nothing = [{"exercise": "", "passed": False, "hint": "no lesson found: its first cells could not be run"}]
+    nothing = [{"exercise": "", "passed": False, "hint": UNCHECKED if ended else "no exercise of the course in it"}]
     return {path: [_explained(row, ended) for row in found.get(str(path)) or nothing] for path in notebooks}
 
 
-def _ended(command: list[str], limit: float) -> str:
+def _ended(command: list[str], limit: float, log: Path) -> str:
     """Run it; empty, or how it ended before its time."""
-    try:
-        done = subprocess.run(
-            command, env=os.environ | QUIET, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, timeout=limit, check=False, text=True, errors="replace",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"the notebook took longer than {limit:g} s"
-    last = done.stderr.strip().splitlines()[-1:] if done.returncode else []
-    return "".join(["the notebook's process ended early", *(f": {line}" for line in last)]) if done.returncode else ""
+    with open(log, "wb") as errors:  # a file, not a pipe: nobody waits for processes that a student left behind
+        try:
+            done = subprocess.run(
+                command, env=os.environ | QUIET, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=errors, timeout=limit, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"the notebook took longer than {limit:g} s"
+    if done.returncode == 0:
+        return ""
+    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return ": ".join(["the notebook's process ended early", *said[-1:]])
 
 
 def _explained(row: dict, ended: str) -> dict:
