@@ -3,7 +3,8 @@
     python -m fedlib.course.handin OUTCOMES.json SECONDS NOTEBOOK...
 
 A program of its own, because what students write may loop, crash or print anything: `grade` starts one for each
-notebook. SECONDS is the limit of an exercise or check cell. The file is written again after every cell, so that a crash loses little.
+notebook. SECONDS is the limit of an exercise or check cell. The file is written again after every cell, so that a
+crash loses little.
 """
 
 import fedlib  # isort: skip  first: it pins the numerics
@@ -50,8 +51,8 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def run(path: Path, seconds: float, note: Any) -> None:
-    """Run the notebook's cells; `note(exercises)` is called after each."""
+def run(path: Path, seconds: float) -> Iterator[dict[str, Exercise]]:
+    """Run the notebook's cells; after each, the exercises as they stand."""
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     shell.reset()
     for each in _exercises(sys.modules.values()).values():
@@ -67,7 +68,7 @@ def run(path: Path, seconds: float, note: Any) -> None:
         known = _exercises(shell.user_ns.values())
         if error and "check" in kind:
             _blame(cell.source, known, trouble or error)
-        note(known)
+        yield known
 
 
 def _run_cell(shell: InteractiveShell, source: str, seconds: float) -> str:
@@ -99,13 +100,10 @@ def main(outcomes: Path, seconds: float, notebooks: list[Path]) -> None:
     """See the module's text."""
     found: dict[str, list[dict]] = {}
     for path in notebooks:
-
-        def note(known: dict[str, Exercise], path: Path = path) -> None:
+        for known in run(path, seconds):
             rows = [{"exercise": each.number, "passed": each.passed, "hint": each.hint} for each in known.values()]
             found[str(path)] = rows
             write_text(outcomes, json.dumps(found))
-
-        run(path, seconds, note)
 
 
 if __name__ == "__main__":

@@ -203,9 +203,11 @@ def shares(answer):
     require(found.shape == (2, 3), f"two clients and three classes in, so two rows of three out, not {found.shape}.")
     require(
         np.allclose(found.sum(axis=1), 1),
-        f"each row must add up to 1, yours add up to {_listed(found.sum(axis=1))}. Sum over the classes, axis=1, with keepdims=True.",
+        f"each row must add up to 1, yours add up to {_listed(found.sum(axis=1))}. "
+        "Sum over the classes, axis=1, with keepdims=True.",
     )
-    require(np.allclose(found[0], [3 / 4, 1 / 4, 0]), f"a client with 3, 1 and 0 samples has 3/4, 1/4 and 0, not {_listed(found[0])}.")
+    right = np.allclose(found[0], [3 / 4, 1 / 4, 0])
+    require(right, f"a client with 3, 1 and 0 samples has 3/4, 1/4 and 0, not {_listed(found[0])}.")
     wide = generator(7, "course check").integers(1, 50, (4, 11))
     require(np.allclose(answer(wide) * wide.sum(axis=1)[:, None], wide), "four clients with eleven classes come out wrong.")
 
@@ -215,12 +217,13 @@ def effective(answer):
     require(answer is not None, "first the entropy, a sum over classes; then its exponential. Beware of log(0).")
     even = answer(np.full(4, 1 / 4))
     require(np.isscalar(even) or np.ndim(even) == 0, "one client has one effective number: return a number, not an array.")
-    require(np.isclose(even, 4), f"four even classes are worth 4, not {even:.3g}. Mind the sign, and use the natural logarithm.")
+    sign = "Mind the sign, and use the natural logarithm."
+    require(np.isclose(even, 4), f"four even classes are worth 4, not {even:.3g}. {sign}")
     single = answer(np.array([0.0, 1.0, 0.0]))
     require(not np.isnan(single), "a class that a client lacks makes log(0) and then nan: leave out the shares that are 0.")
     require(np.isclose(single, 1), f"a client with one class only is worth 1, not {single:.3g}.")
-    mixed = np.array([0.5, 0.25, 0.25, 0])
-    require(np.isclose(answer(mixed), np.sqrt(8)), f"shares 1/2, 1/4, 1/4 are worth the root of 8, 2.83, not {answer(mixed):.3g}.")
+    mixed = answer(np.array([0.5, 0.25, 0.25, 0]))
+    require(np.isclose(mixed, np.sqrt(8)), f"shares 1/2, 1/4, 1/4 are worth the root of 8, 2.83, not {mixed:.3g}.")
 
 
 @exercise("1.3", "Turn the dial to half of the digits")
@@ -243,9 +246,11 @@ def halves(answer):
     parts = answer(labels, 4, np.random.default_rng(3))
     require(len(parts) == 4, f"four clients need four parts, not {len(parts)}.")
     everybody = np.sort(np.concatenate([np.asarray(part) for part in parts]))
-    require(np.array_equal(everybody, np.arange(800)), "every sample must go to exactly one client: some are missing or dealt twice.")
+    once = np.array_equal(everybody, np.arange(800))
+    require(once, "every sample must go to exactly one client: some are missing or dealt twice.")
     sizes = [len(part) for part in parts]
-    require(np.allclose(sizes, [400, 200, 100, 100], atol=2), f"of 800 samples the clients get 400, 200, 100, 100, not {_listed(sizes)}.")
+    halved = np.allclose(sizes, [400, 200, 100, 100], atol=2)
+    require(halved, f"of 800 samples the clients get 400, 200, 100, 100, not {_listed(sizes)}.")
     away = skew.emd(skew.class_counts(labels, parts, CLASSES))
     require(away[0] < 0.3, "the largest client sees other digits than the rest: shuffle before you cut.")
     again = answer(labels, 4, np.random.default_rng(4))
@@ -254,11 +259,13 @@ def halves(answer):
 
 @exercise("1.5", "One number is not enough")
 def indistinguishable(first, second):
-    require(first is not None and second is not None, "begin with four classes; give each client two of them, then something less pure.")
+    given = first is not None and second is not None
+    require(given, "begin with four classes; give each client two of them, then something less pure.")
     first, second = np.asarray(first), np.asarray(second)
     for name, counts in (("first", first), ("second", second)):
         require(counts.ndim == 2 and counts.shape[0] > 1, f"{name}: a row for each client, a column for each class.")
-        require((counts >= 0).all() and (counts.sum(axis=1) > 0).all(), f"{name}: counts are not negative, and each client holds something.")
+        held = (counts >= 0).all() and (counts.sum(axis=1) > 0).all()
+        require(held, f"{name}: counts are not negative, and each client holds something.")
     apart = abs(skew.emd(first).mean() - skew.emd(second).mean())
     require(skew.emd(first).mean() > 0.1, "the first federation is nearly iid: make it skewed.")
     require(apart < 0.005, f"the mean EMD of the two must agree to two digits, they are {apart:.3f} apart.")
@@ -266,7 +273,8 @@ def indistinguishable(first, second):
     sizes = abs(skew.quantity_gini(first) - skew.quantity_gini(second))
     require(
         worth > 0.2 or sizes > 0.1,
-        f"another measure must tell them apart. Effective classes differ by {worth:.2f} (wanted: 0.2), Gini by {sizes:.2f} (0.1).",
+        "another measure must tell them apart. "
+        f"Effective classes differ by {worth:.2f} (wanted: 0.2), Gini by {sizes:.2f} (0.1).",
     )
 
 
