@@ -218,6 +218,12 @@ def tried(tuned: pd.DataFrame) -> pd.DataFrame:
     return trained.assign(value=trained["lr"].fillna(trained["server_lr"])).groupby(["method", "value"], sort=False)["accuracy"].mean().reset_index()
 
 
+def tried_table(tuned: pd.DataFrame) -> pd.DataFrame:
+    """The scores of `tried`, methods down and rates across."""
+    table = tried(tuned).pivot(index="method", columns="value", values="accuracy").loc[list(SERVERS)]
+    return table.map(lambda score: "" if np.isnan(score) else f"{score:.3f}").rename_axis(columns="rate")
+
+
 def best(tuned: pd.DataFrame) -> dict[str, dict[str, float]]:
     """The best try of every server, as an option of its method."""
     scores = tried(tuned)
@@ -395,7 +401,7 @@ def two_devices(near: float, far: float) -> tuple[Figure, pd.DataFrame]:
     ax.plot(100 * share, total, color="black", linewidth=2.5, label="both")
     ax.plot(100 * share[total.argmin()], total.min(), "*", color=COLOURS[3], markersize=15, label="least")
     ax.set(xlabel="the far device's share of the band in %", ylabel="energy of sending in J", ylim=(0, 3 * total.min()))
-    ax.legend(ncols=2, loc="upper right")
+    ax.legend(ncols=2, loc="upper center")
     shown = pd.DataFrame(parts | {"both": total}, index=[f"{100 * own:.0f}%" for own in share])
     return fig, shown.iloc[[16, 56, 96, 136, 176]].round(3).rename_axis("far device's share")
 
