@@ -76,7 +76,7 @@ def fixed_point(answer):
     require(found.shape == (1,), f"Return one point, an array as long as a minimum: shape (1,), not {found.shape}.")
     require(not _close(found, [2 / 3]), f"{case}: 2/3 is the optimum. FedAvg stops elsewhere; where do the local steps enter?")
     require(not _close(found, [1 / 2]), f"{case}: 1/2 is the mean of the minima, which needs endlessly many local steps.")
-    require(not _close(found, [0.0]), f"{case}: you weigh by what is left of the way, (I - lr H)^steps. Weigh by what was walked.")
+    require(not _close(found, [0.0]), f"{case}: you weigh by what is left, (I - lr H)^steps. Weigh by what was walked.")
     require(_close(found, [4 / 7]), f"{case}: B = 3/4 and 1, so w = 1 / (7/4). You have {found[0]:g}.")
     crowd = toy.Toy(np.array([[[1.0, 0.6], [0.6, 1.0]], [[0.3, -0.1], [-0.1, 2.0]]]), np.array([[1.0, -2.0], [0.0, 3.0]]))
     place = np.asarray(answer(crowd.curvatures, crowd.minima, 0.2, 7), dtype=float)
@@ -120,7 +120,7 @@ def harmless(answer):
     require(farthest >= 1, f"Your minima are at most {farthest:.2f} apart; two of them should be at least 1 apart.")
     yours = toy.Toy(curvatures, minima)
     far = float(yours.distance(toy.rest(yours, LR, STEPS)))
-    require(far < 0.01, f"FedAvg with lr = {LR} and {STEPS} steps rests {far:.2f} away from the optimum. What must clients share?")
+    require(far < 0.01, f"FedAvg with lr = {LR} and {STEPS} steps rests {far:.2f} off the optimum. What must clients share?")
 
 
 # --- the toy ---
@@ -318,4 +318,5 @@ def line_picture(model: torch.Tensor, epochs: int) -> tuple[Figure, pd.DataFrame
         ax.set(title=title.replace(", ", ",\n"), xlabel="from one model to the other", xticks=[0, 0.5, 1])
     axes[0].set(ylabel="test loss")
     axes[-2].legend(fontsize=8, loc="upper center")
-    return fig, pd.DataFrame(rows).T.rename_axis("test loss").round(2)
+    table = pd.DataFrame(rows).T.rename_axis("test loss")
+    return fig, table.map(lambda loss: "" if np.isnan(loss) else f"{loss:.2f}")

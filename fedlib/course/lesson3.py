@@ -114,14 +114,14 @@ def paired_gain(answer):
     apart = float(np.sqrt(ours.var(ddof=1) / 4 + rival.var(ddof=1) / 4))
     require(not abs(error - apart) < 1e-9, "You treat the two as unrelated. Both saw the same seeds: subtract first.")
     spread = float(np.std([0.05, 0.01, 0.03, 0.03], ddof=1))
-    require(not abs(error - spread) < 1e-9, "That is the spread of one gain. A mean of four is surer, by the root of their number.")
+    require(not abs(error - spread) < 1e-9, "That is the spread of one gain. A mean of four is surer: think of a root.")
     require(not abs(error - spread * 3**0.5 / 4) < 1e-9, "Few seeds: divide the squares by n - 1, not by n (ddof=1).")
     require(abs(error - spread / 2) < 1e-9, f"The standard error of the mean gain is {spread / 2:.4f}, you have {error:g}.")
 
 
 @exercise("3.5", "Your own correction")
 def my_direction(answer):
-    require(answer is not None, "Begin with gradient(w). What is only the client's own in it, and what could stand for everybody's?")
+    require(answer is not None, "Begin with gradient(w). What in it is the client's own, and what could stand for everybody's?")
     hidden = toy.Toy(toy.clients(1.0, 0.9).curvatures[::-1], toy.PLACES + np.array([0.3, -0.2]))
     for clients, which in ((toy.clients(), "the picture's clients"), (hidden, "other clients")):
         for lr in CHALLENGE_RATES:
