@@ -1,5 +1,6 @@
 """Lesson 3, correcting the client: its checks, the corrections on the toy federation, and a small comparison on MNIST."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -324,7 +325,9 @@ def runs(name: str, lr: float, seed: int, rounds: int, **options) -> pd.DataFram
 def tuned(rounds: int) -> pd.DataFrame:
     """Accuracy after the last round for every method and learning rate, on a seed of its own; NaN is as bad as 0."""
     names = [*METHODS, IN_FULL]
-    frames = [runs(name, lr, TUNING_SEED, rounds) for name in names for lr in RATES]
+    with warnings.catch_warnings():  # a rate at which a method runs away is an answer
+        warnings.filterwarnings("ignore", "overflow|invalid", RuntimeWarning)
+        frames = [runs(name, lr, TUNING_SEED, rounds) for name in names for lr in RATES]
     ends = pd.concat(frames).query(f"round == {rounds}")
     return ends.pivot(index="method", columns="lr", values="accuracy").loc[names].fillna(0)
 
