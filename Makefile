@@ -13,18 +13,22 @@ SCALE ?= quick
 ARGS ?=
 CELL_TIMEOUT ?= 1800
 
-.PHONY: help reports test lab bench notebooks clean
+.PHONY: help reports course test lab bench notebooks clean
 
 help:
 	@echo "make reports    execute all notebooks (SCALE=$(SCALE)) and write reports/$(SCALE)/index.html"
+	@echo "make course     the six lessons for students and for instructors -> reports/course/index.html"
 	@echo "make test       unit and property tests, then every notebook compared with its saved outputs"
 	@echo "make lab        JupyterLab, opened on the notebook to begin with"
 	@echo "make bench      how fast the engine is on this machine"
 	@echo "make notebooks  renew the outputs saved in the notebooks"
-	@echo "make clean      remove .venv, caches and quick reports (finished runs, larger scales and data stay)"
+	@echo "make clean      remove .venv, caches, quick reports and built lessons (finished runs, larger scales and data stay)"
 
 reports: $(READY)
 	@$(BIN)/python -m fedlib scale=$(SCALE) $(ARGS)
+
+course: $(READY)
+	@$(BIN)/python -m fedlib.course
 
 # An empty run store and no progress bars: the saved outputs must come out of a real computation, text for text.
 test: $(READY)
@@ -42,7 +46,7 @@ notebooks: $(READY)
 	@$(BIN)/python -m fedlib.report.execute --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .hypothesis *.egg-info reports/quick reports/lab reports/sweeps
+	rm -rf $(VENV) .pytest_cache .hypothesis *.egg-info reports/quick reports/course reports/lab reports/sweeps
 	find fedlib tests notebooks -depth \( -name __pycache__ -o -name .ipynb_checkpoints \) -exec rm -rf {} +
 
 # torch and torchvision are pinned and resolved in one pip command: apart, pip would fetch gigabytes of CUDA.

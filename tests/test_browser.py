@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
@@ -18,7 +18,8 @@ import pytest
 from saved_report import make_report
 from toy_workbook import REPOSITORY
 
-from fedlib.report.notebooks import START, discover
+from fedlib.course.build import VERSIONS, build
+from fedlib.report.notebooks import START, discover, lessons
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[test]'")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -28,6 +29,8 @@ SCREENSHOTS = Path(os.environ.get("FEDLIB_SCREENSHOTS") or REPOSITORY / "artifac
 PAPER_PAGES = [f"{notebook.slug}.html" for notebook in discover(REPOSITORY)]
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 START_NOTEBOOK = REPOSITORY / "notebooks" / "00_start_here.ipynb"
+LESSON_NOTEBOOK = next(notebook.path for notebook in lessons(REPOSITORY))
+COURSE_PAGES = [f"{version}/{notebook.path.stem}.html" for version in VERSIONS for notebook in lessons(REPOSITORY)]
 LAB_SECONDS = 240  # a busy machine may need that long; a quiet one needs a tenth
 
 
@@ -260,10 +263,47 @@ def test_the_start_page_leads_to_the_papers_and_back(visit, report):
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory) -> Iterator[str]:
-    """JupyterLab on a copy of the start notebook, with settings of its own; its address with the token."""
+def course(tmp_path_factory) -> Path:
+    """Both versions of all lessons, with their pages."""
+    folder = tmp_path_factory.mktemp("course")
+    build(REPOSITORY, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["index.html", "student/index.html", *COURSE_PAGES])
+def test_a_page_of_the_course_opens_from_disk_on_a_phone_without_a_complaint_or_a_request(chromium, course, name):
+    opened = open_page(chromium, course, name, viewport=PHONE)
+    shown = opened.page.evaluate("""() => Promise.all([...document.querySelectorAll("img")].map(
+        image => image.decode().then(() => ({alt: image.alt, width: image.naturalWidth}))))""")
+    assert shown and all(image["width"] > 100 and len(image["alt"]) > 20 for image in shown)
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert opened.complaints == [] and opened.outside() == []
+    close(opened, f"course-{name}")
+
+
+def test_the_page_of_a_lesson_has_a_picture_where_the_notebook_has_sliders(chromium, course):
+    opened = open_page(chromium, course, COURSE_PAGES[0])
+    still = opened.page.locator("figure img[alt*='ten clients with Dirichlet mixtures at alpha 1']")
+    assert still.is_visible()
+    assert opened.page.locator("text=VBox(").count() == 0
+    close(opened, "course-static")
+
+
+def test_solutions_wait_until_the_instructor_asks_for_them(chromium, course):
+    opened = open_page(chromium, course, COURSE_PAGES[0].replace("student", "instructor"))
+    solutions = opened.page.locator("details.solution")
+    assert solutions.count() >= 5 and solutions.locator(".highlight:visible").count() == 0
+    solutions.first.locator("summary").click()
+    assert "counts / counts.sum(" in solutions.first.locator(".highlight").inner_text()
+    close(opened, "course-solutions")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, course) -> Iterator[Callable[[str], str]]:
+    """JupyterLab on copies of the start notebook and of a lesson, with settings of its own; `lab(name)` is an address."""
     folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
-    nbformat.write(without_outputs(START_NOTEBOOK), folder / START_NOTEBOOK.name)
+    for notebook in (START_NOTEBOOK, course / "instructor" / LESSON_NOTEBOOK.name):
+        nbformat.write(without_outputs(notebook), folder / notebook.name)
     news = home / "lab" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     news.parent.mkdir(parents=True)
     news.write_text('{"fetchNews": "false", "checkForUpdates": false}')
@@ -280,7 +320,7 @@ def lab(tmp_path_factory) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     try:
         wait_for(f"{address}/api/status?token={token}", server, home / "lab.log")
-        yield f"{address}/lab/tree/{START_NOTEBOOK.name}?token={token}"
+        yield lambda name: f"{address}/lab/workspaces/{name[:2]}/tree/{name}?token={token}"
     finally:
         server.send_signal(signal.SIGTERM)  # it stops its kernels
         server.wait(timeout=60)
@@ -314,12 +354,13 @@ KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kerne
 FINISHED = f"{KERNEL} === 'idle' && {CELLS}.every(cell => cell.cell_type !== 'code' || cell.execution_count)"
 
 
-def test_jupyterlab_runs_the_start_notebook_and_its_sliders_answer(chromium, lab):
+@pytest.mark.parametrize("notebook", [START_NOTEBOOK, LESSON_NOTEBOOK], ids=lambda path: path.stem)
+def test_jupyterlab_runs_a_notebook_and_its_sliders_answer(chromium, lab, notebook):
     context = chromium.new_context(viewport={"width": 1280, "height": 1000})
     page = context.new_page()
     page.set_default_timeout(LAB_SECONDS * 1000)
     try:
-        page.goto(lab)
+        page.goto(lab(notebook.name))
         page.wait_for_selector(".jp-Notebook .jp-Cell")
         page.wait_for_function(f"{KERNEL} === 'idle'")
         page.click(".lm-MenuBar-itemLabel:text-is('Run')")
@@ -330,7 +371,7 @@ def test_jupyterlab_runs_the_start_notebook_and_its_sliders_answer(chromium, lab
         assert sum("image/png" in output.get("data", {}) for output in outputs) >= 4
         assert_slider_answers(page)
     finally:
-        keep_screenshot(page, "jupyterlab")
+        keep_screenshot(page, f"jupyterlab-{notebook.stem}")
         context.close()
 
 
@@ -339,9 +380,9 @@ def assert_slider_answers(page) -> None:
     handle = page.locator(".noUi-handle").first
     handle.scroll_into_view_if_needed()
     answer, picture = page.locator(".widget-html-content").first, page.locator("img.widget-image").first
-    sentence, drawn = answer.inner_text(), picture.get_attribute("src")
-    assert "digits" in sentence
+    playwright.expect(answer).to_contain_text("digits", timeout=LAB_SECONDS * 1000)
+    sentence, drawn = answer.text_content(), picture.get_attribute("src")
     handle.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("([box, text]) => box.innerText !== text", arg=[answer.element_handle(), sentence])
+    page.wait_for_function("([box, text]) => box.textContent !== text", arg=[answer.element_handle(), sentence])
     page.wait_for_function("([image, src]) => image.src !== src", arg=[picture.element_handle(), drawn])

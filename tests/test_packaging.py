@@ -57,7 +57,7 @@ def test_the_commands_in_the_readme_are_targets_of_the_makefile():
 
 
 def test_the_promised_targets_exist_and_ci_runs_the_tests():
-    assert {"reports", "test", "lab", "bench", "notebooks", "clean"} <= make_targets()
+    assert {"reports", "course", "test", "lab", "bench", "notebooks", "clean"} <= make_targets()
     commands = (REPOSITORY / ".ci" / "run").read_text().splitlines()
     assert [line for line in commands if line.startswith(("make", "pytest", "python"))] == ["make test"]
     assert (REPOSITORY / ".ci" / "run").stat().st_mode & 0o111

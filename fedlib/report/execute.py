@@ -29,7 +29,7 @@ from nbformat import NotebookNode
 from traitlets import default
 
 from fedlib.files import write_text
-from fedlib.report.notebooks import Notebook, discover
+from fedlib.report.notebooks import Notebook, discover, lessons
 
 NO_PROGRESS = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}
 PAPERMILL_MARK = "papermill-error-cell-tag"
@@ -157,7 +157,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fedlib.report.execute", description=main.__doc__)
     parser.add_argument("--save", action="store_true", required=True, help="execute in place and keep the outputs")
     parser.add_argument("paths", nargs="*", type=Path, help="notebooks; default: all below notebooks/")
-    chosen = parser.parse_args(arguments).paths or [notebook.path for notebook in discover(Path())]
+    everything = [*discover(Path()), *lessons(Path())]
+    chosen = parser.parse_args(arguments).paths or [notebook.path for notebook in everything]
     failures = 0
     for path in chosen:
         started = time.monotonic()

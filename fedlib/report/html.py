@@ -104,6 +104,7 @@ def scrolling(table: str) -> str:
 class PageExporter(TemplateExporter):
     """nbconvert with our template and filters."""
 
+    styles = ("base.css", "page/page.css")
     output_mimetype = "text/html"
     file_extension = ".html"
 
@@ -127,7 +128,7 @@ class PageExporter(TemplateExporter):
         self.register_filter("table2html", tidy_table)
         self.register_filter("badge", badge)
         self.register_filter("embedded", embedded)
-        inlined = {"style": inline("base.css", "page/page.css"), "script": inline("page/page.js")}
+        inlined = {"style": inline(*self.styles), "script": inline("page/page.js")}
         # resources are copied on the way, so what fills while cells render is global to the template
         self.environment.globals.update(contents=contents.entries, anchored=[])
         return self.from_notebook_node(notebook, resources=resources | inlined)[0]

@@ -20,7 +20,7 @@ from fedlib import ledger
 from fedlib.files import write_text
 from fedlib.report import scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline
-from fedlib.report.notebooks import START, title
+from fedlib.report.notebooks import COURSE, START, title
 
 DRAWN = ("figure", "table", "schematic")
 THUMBNAIL = (360, 240)
@@ -45,6 +45,7 @@ def write(folder: Path) -> Path:
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
     environment.filters["known_as"] = {name: ledger.known_as(name) for name in names}.__getitem__
     markup = environment.get_template("overview.html.j2").render(
+        course=(folder.parent / COURSE / "index.html").exists(),
         start=[page for page in pages if page.about["paper"] == START],
         papers=[_card(folder, number, name, entries, pages) for number, name in enumerate(names)],
         entries=[_row(folder, entry, pages) for entry in entries],
@@ -109,13 +110,13 @@ def _thumbnail(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[s
         "label": ledger.label(entry["id"]),
         "statement": entry["statement"],
         "verdict": entry["verdict"],
-        "picture": _small(picture) if picture.exists() else None,
+        "picture": small(picture.read_bytes()) if picture.exists() else None,
     }
 
 
-def _small(picture: Path) -> str:
+def small(picture: bytes) -> str:
     """A picture a few kilobytes large, embedded in the page."""
-    with Image.open(picture) as image:
+    with Image.open(io.BytesIO(picture)) as image:
         flat = Image.new("RGB", image.size, "white")
         flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)
     flat.thumbnail(THUMBNAIL)

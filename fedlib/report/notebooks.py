@@ -13,6 +13,8 @@ from fedlib.report.settings import UsageError, valid_names
 
 
 START = "start"  # stands where others have their paper: `00_start_here.ipynb` belongs to none
+COURSE = "course"  # the folder of the lessons: they belong to no paper, no report and no config
+NUMBERED = "[0-9][0-9]_*.ipynb"
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,15 @@ class Notebook:
 
 
 def discover(root: Path) -> list[Notebook]:
-    """All notebooks in reading order; copies in JupyterLab's hidden folders are none."""
-    numbered = "[0-9][0-9]_*.ipynb"
-    paths = [path for pattern in (numbered, f"[!.]*/{numbered}") for path in sorted((root / "notebooks").glob(pattern))]
-    return [Notebook.of(path) for path in paths]
+    """All notebooks of reports in reading order; lessons and copies in JupyterLab's hidden folders are none."""
+    patterns = (NUMBERED, f"[!.]*/{NUMBERED}")
+    paths = [path for pattern in patterns for path in sorted((root / "notebooks").glob(pattern))]
+    return [Notebook.of(path) for path in paths if path.parent.name != COURSE]
+
+
+def lessons(root: Path) -> list[Notebook]:
+    """The notebooks of the course in teaching order."""
+    return [Notebook.of(path) for path in sorted((root / "notebooks" / COURSE).glob(NUMBERED))]
 
 
 def cells(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,53 @@
+"""`python -m fedlib.course`: build the course; `python -m fedlib.course grade FOLDER`: grade what was handed in.
+
+    python -m fedlib.course                          student and instructor versions -> reports/course/index.html
+    python -m fedlib.course grade handed-in          the checks of every notebook below handed-in -> handed-in/grades.csv
+
+Grading executes the students' code on this machine.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from fedlib.store import REPOSITORY
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit codes: 0 fine, 2 a wrong argument."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fedlib.course", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, default=REPOSITORY / "reports" / "course", help="where to write the course")
+    grading = parser.add_subparsers(dest="command").add_parser("grade", help="run the checks; executes students' code")
+    grading.add_argument("handed_in", type=Path, metavar="FOLDER", help="folder with the students' notebooks")
+    grading.add_argument("--to", type=Path, metavar="CSV", help="file to write; default: FOLDER/grades.csv")
+    grading.add_argument("--seconds", type=float, default=20, help="limit of one cell; default: %(default)s")
+    given = parser.parse_args(arguments)
+    try:
+        return _grade(given.handed_in, given.to, given.seconds) if given.command else _build(given.folder.resolve())
+    except (FileNotFoundError, ValueError) as error:
+        parser.error(str(error))
+
+
+def _build(folder: Path) -> int:
+    from fedlib.course.build import build
+
+    pages = build(REPOSITORY, folder)
+    print(f"{len(pages) // 2} lessons, each for students and for instructors: {folder / 'index.html'}")
+    return 0
+
+
+def _grade(handed_in: Path, to: Path | None, seconds: float) -> int:
+    from fedlib.course.grade import grade, write
+
+    rows = grade(handed_in, seconds)
+    path = to or handed_in / "grades.csv"
+    write(rows, path)
+    passed = sum(row["passed"] == "yes" for row in rows)
+    print(f"{len({row['file'] for row in rows})} notebooks, {passed} of {len(rows)} checks passed: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

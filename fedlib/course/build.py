@@ -1,0 +1,231 @@
+"""Two versions of every lesson from one source, as notebooks and as pages, and an index of them.
+
+A source in `notebooks/course` is complete: solutions stand between `# BEGIN SOLUTION` and `# END SOLUTION`, discussions
+in markdown cells tagged `solution`, and outputs are saved. Nothing is executed here.
+
+| tag | student version | instructor version |
+|---|---|---|
+| exercise | the stub, no outputs | the solution |
+| check, uses-answer | no outputs: they came from the solution | as saved |
+| solution | removed | as saved; folded on the page |
+| widget | no outputs: a slider needs a kernel | no outputs |
+"""
+
+import ast
+import base64
+import copy
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import nbformat
+from markupsafe import Markup
+from nbformat import NotebookNode
+from traitlets import default
+
+from fedlib.files import write_text
+from fedlib.report import index
+from fedlib.report.html import TEMPLATES, PageExporter, inline, presentable
+from fedlib.report.notebooks import COURSE, lessons, title
+
+BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
+YOUR_TURN = 'raise NotImplementedError("your turn")'
+FROM_ANSWERS = {"exercise", "check", "uses-answer"}  # cells whose outputs show what a student is to find
+LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def build(root: Path, folder: Path) -> list[Path]:
+    """Write both versions of all lessons, their pages and the indexes into `folder`; the pages."""
+    notebooks = {lesson.path: nbformat.read(lesson.path, as_version=4) for lesson in lessons(root)}
+    pages = []
+    for version, made in VERSIONS.items():
+        for path, source in notebooks.items():
+            lesson = with_links(made(source), path.parent, folder / version)
+            write_text(folder / version / path.name, nbformat.writes(lesson) + "\n")
+            shown = folded(presentable(lesson, root), source)
+            pages.append(write_page(shown, version, folder / version / f"{path.stem}.html"))
+        write_index(notebooks, {version: ""}, folder / version / "index.html")
+    guide = os.path.relpath(root / "notebooks" / COURSE / "README.md", folder)
+    write_index(notebooks, {version: f"{version}/" for version in VERSIONS}, folder / "index.html", guide)
+    return pages
+
+
+def tags(cell: NotebookNode) -> set[str]:
+    """What a cell is for."""
+    return set(cell.metadata.get("tags", []))
+
+
+def student(notebook: NotebookNode) -> NotebookNode:
+    """Stubs instead of solutions, and no output that tells one."""
+    lesson = copy.deepcopy(notebook)
+    lesson.cells = [cell for cell in lesson.cells if "solution" not in tags(cell)]
+    for cell in lesson.cells:
+        if "exercise" in tags(cell):
+            cell.source = stub(cell.source)
+        if tags(cell) & (FROM_ANSWERS | {"widget"}):
+            cell.outputs, cell.execution_count = [], None
+    return lesson
+
+
+def instructor(notebook: NotebookNode) -> NotebookNode:
+    """Solutions under a plain comment."""
+    lesson = copy.deepcopy(notebook)
+    for cell in lesson.cells:
+        if "exercise" in tags(cell):
+            cell.source = solved(cell.source)
+        if "widget" in tags(cell):
+            cell.outputs, cell.execution_count = [], None
+    return lesson
+
+
+VERSIONS = {"student": student, "instructor": instructor}
+
+
+def solved(source: str) -> str:
+    """The exercise with its solution, and a comment where that begins."""
+    lines = [line.replace(BEGIN, "# Solution") for line in source.splitlines() if line.strip() != END]
+    return "\n".join(lines)
+
+
+def stub(source: str) -> str:
+    """The exercise without its solution: a function says that it is to be written, a name at top level is `...`."""
+    lines = source.splitlines()
+    for begin, end in reversed(list(regions(source))):
+        lines[begin : end + 1] = _instead(source, begin, end)
+    return "\n".join(lines)
+
+
+def regions(source: str) -> Iterator[tuple[int, int]]:
+    """First and last line of each solution, the marks included."""
+    begin = None
+    for number, line in enumerate(source.splitlines()):
+        if line.strip() in (BEGIN, END) and (line.strip() == BEGIN) != (begin is None):
+            raise ValueError(f"line {number + 1}: {BEGIN} and {END} must take turns, in\n{source}")
+        if line.strip() == BEGIN:
+            begin = number
+        elif line.strip() == END:
+            yield begin, number
+            begin = None
+    if begin is not None:
+        raise ValueError(f"line {begin + 1}: a {END} is missing, in\n{source}")
+
+
+def _instead(source: str, begin: int, end: int) -> list[str]:
+    """The lines that stand for a solution."""
+    mark = source.splitlines()[begin]
+    indent = mark.removesuffix(mark.lstrip())
+    inside = [node for node in ast.walk(ast.parse(source)) if _spans(node, begin + 2)]
+    if any(isinstance(node, ast.FunctionDef) for node in inside):
+        return [f"{indent}{YOUR_TURN}"]
+    if indent:
+        raise ValueError(f"line {begin + 1}: a solution stands in a function or at top level, in\n{source}")
+    region = ast.parse("\n".join(source.splitlines()[begin : end + 1]))
+    return [f"{name} = ..." for name in _assigned(region)] or ["# your turn"]
+
+
+def _spans(node: ast.AST, line: int) -> bool:
+    return hasattr(node, "body") and hasattr(node, "lineno") and node.lineno < line <= node.end_lineno
+
+
+def _assigned(tree: ast.Module) -> list[str]:
+    """Names that top-level statements set or define, in order."""
+    names = []
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            names.append(statement.name)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            stored = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+            names += [node.id for node in stored if isinstance(node.ctx, ast.Store)]
+    return list(dict.fromkeys(names))
+
+
+def with_links(notebook: NotebookNode, source: Path, target: Path) -> NotebookNode:
+    """Links to other lessons stay; all others find their files from the new folder."""
+
+    def moved(match: re.Match[str]) -> str:
+        link, anchor = match[1], match[2] or ""
+        if re.match(r"[a-z]+:", link) or (re.fullmatch(r"0\d_\w+\.ipynb", link)):
+            return match[0]
+        return f"]({Path(os.path.relpath(source / link, target)).as_posix()}{anchor})"
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = LINK.sub(moved, cell.source)
+    return notebook
+
+
+class LessonExporter(PageExporter):
+    """A page with unfolded exercises and folded solutions."""
+
+    styles = (*PageExporter.styles, "lesson/lesson.css")
+
+    @default("template_name")
+    def _template_name_default(self) -> str:
+        return "lesson"
+
+    @default("extra_template_paths")
+    def _extra_template_paths_default(self) -> list[str]:
+        return [str(TEMPLATES)]  # from here the template extends `page`
+
+
+def folded(lesson: NotebookNode, source: NotebookNode) -> NotebookNode:
+    """Exercises as students see them; a solution moves to the metadata, from where the page folds it away."""
+    stubs = {cell.id: stub(cell.source) for cell in source.cells if "exercise" in tags(cell)}
+    for cell in lesson.cells:
+        if cell.source != stubs.get(cell.id, cell.source):
+            cell.metadata["solution"], cell.source = cell.source, stubs[cell.id]
+    return lesson
+
+
+def write_page(lesson: NotebookNode, version: str, path: Path) -> Path:
+    """The lesson as one HTML file that needs no network."""
+    markup = LessonExporter().page(
+        lesson,
+        page_of=lambda link: link.replace(".ipynb", ".html") if "/" not in link else None,
+        title=title(lesson.cells),
+        about={"version": version, "notebook": f"{path.stem}.ipynb"},
+        csv=set(),
+        exhibits=set(),
+        verdicts={},
+    )
+    write_text(path, markup)
+    return path
+
+
+def write_index(notebooks: dict[Path, NotebookNode], versions: dict[str, str], path: Path, guide: str = "") -> None:
+    """A card a lesson; `versions` says in which folder, as seen from the index, each version is."""
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
+    markup = environment.get_template("course.html.j2").render(
+        lessons=[_card(source.stem, notebook) for source, notebook in notebooks.items()],
+        versions=versions,
+        guide=guide,
+        style=Markup(inline("base.css", "overview.css", "course.css")),
+    )
+    write_text(path, markup)
+
+
+def _card(name: str, notebook: NotebookNode) -> dict[str, Any]:
+    """What the index says of a lesson."""
+    minutes = re.search(r"\b\d+ minutes", notebook.cells[0].source)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    drawn = next((output for output in outputs if "image/png" in output.get("data", {})), None)
+    return {
+        "name": name,
+        "title": title(notebook.cells),
+        "time": minutes[0] if minutes else "",
+        "goals": goals(notebook),
+        "exercises": sum("check" in tags(cell) for cell in notebook.cells),
+        "picture": drawn and index.small(base64.b64decode(drawn.data["image/png"])),
+        "alt": drawn and drawn.metadata["image/png"]["alt"],
+    }
+
+
+def goals(notebook: NotebookNode) -> list[str]:
+    """The bullets of the first cell after "you can", as plain text."""
+    _, _, rest = notebook.cells[0].source.partition("you can")
+    block = re.search(r"(?:^- .*\n?(?:^  +\S.*\n?)*)+", rest, flags=re.MULTILINE)
+    bullets = re.split(r"^- ", block[0], flags=re.MULTILINE)[1:] if block else []
+    return [re.sub(r"[*`$]", "", " ".join(bullet.split())).rstrip(".;,") for bullet in bullets]

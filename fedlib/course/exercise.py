@@ -1,0 +1,116 @@
+"""Exercises that check themselves: a lesson declares a check, the student's notebook calls it, a scorecard sums up.
+
+    @exercise("1.2", "The share of the largest class")
+    def largest_share(answer):
+        require(answer is not None, "Count the samples of every class first.")
+        require(abs(answer([3, 1]) - 3 / 4) < 1e-9, f"Three of four samples share a class. You have {answer([3, 1])}.")
+
+The first `require` of a check gives the hint of an answer that is still to be written: a check begins with one that
+refuses None. A check prints one line and never raises because of what a student wrote.
+"""
+
+import linecache
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType, ModuleType, TracebackType
+from typing import Any
+
+
+UNCHECKED = "not checked"
+
+
+class NotYet(Exception):
+    """The answer is not right yet; the message is a hint."""
+
+
+def require(condition: Any, hint: str) -> None:
+    """Go on if the condition holds, otherwise end the check with this hint."""
+    if not condition:
+        raise NotYet(hint)
+
+
+@dataclass
+class Exercise:
+    """A check with a number and a title; it remembers how its last call ended."""
+
+    number: str
+    title: str
+    check: Callable[..., None]
+    passed: bool = False
+    hint: str = UNCHECKED  # why it has not passed
+
+    def __call__(self, *answers: Any) -> None:
+        """Check the student's answers and print one line about it."""
+        self.passed, self.hint = False, "did not come to an end"  # what remains if the check is interrupted
+        self.hint = self._verdict(answers)
+        self.passed = not self.hint
+        print(f"✗ {self.number} {self.title}: {self.hint}" if self.hint else f"✓ {self.number} {self.title}")
+
+    def _verdict(self, answers: tuple) -> str:
+        """Empty if the answers are right, otherwise what to tell the student."""
+        try:
+            if any(answer is ... for answer in answers):
+                raise NotImplementedError
+            self.check(*answers)
+        except NotYet as hint:
+            return f"not yet. Hint: {hint}"
+        except NotImplementedError:
+            return f"still to be written. Hint: {self.first_hint(len(answers))}"
+        except Exception as error:
+            return f"not yet. {_told(error)}"
+        return ""
+
+    def first_hint(self, answers: int = 1) -> str:
+        """What the check says to somebody who has nothing yet."""
+        try:
+            self.check(*[None] * answers)
+        except NotYet as hint:
+            return str(hint)
+        except Exception:  # the check should have refused None; the tests of the course find out
+            pass
+        return "read the task once more."
+
+
+def exercise(number: str, title: str) -> Callable[[Callable[..., None]], Exercise]:
+    """Decorator: this function is the check of exercise `number`. It gets the student's answers as arguments."""
+    return lambda check: Exercise(number, title, check)
+
+
+def exercises(lesson: ModuleType) -> list[Exercise]:
+    """The exercises of a lesson, in the order of their definition."""
+    return [thing for thing in vars(lesson).values() if isinstance(thing, Exercise)]
+
+
+def scorecard(lesson: ModuleType) -> None:
+    """Print how many exercises of the lesson have passed and which are open."""
+    all_of_them = exercises(lesson)
+    still_open = [each for each in all_of_them if not each.passed]
+    print(f"{len(all_of_them) - len(still_open)} of {len(all_of_them)} exercises done.")
+    for each in still_open:
+        print(f"  open: {each.number} {each.title}")
+
+
+def filled(*answers: Any) -> bool:
+    """Has the student written all of these? Not if one is None, `...`, or still says `raise NotImplementedError`."""
+    return all(answer is not None and answer is not ... and not _is_stub(answer) for answer in answers)
+
+
+def _is_stub(answer: Any) -> bool:
+    functions = vars(answer).values() if isinstance(answer, type) else [answer]
+    return any(isinstance(f, FunctionType) and "NotImplementedError" in f.__code__.co_names for f in functions)
+
+
+def _told(error: Exception) -> str:
+    """The student's mistake: what was raised and in which line of the cell."""
+    what = f"{type(error).__name__}: {error}".removesuffix(": ")
+    if lines := _lines_of_student(error.__traceback__):
+        file, number = lines[-1]
+        return f"{what} (line {number} of your cell: {linecache.getline(file, number).strip()})"
+    return f"The answer could not be checked, perhaps it has another form than the task asks for. {what}"
+
+
+def _lines_of_student(trace: TracebackType | None) -> list[tuple[str, int]]:
+    """File and number of the lines in the notebook that the error went through, innermost last."""
+    frames = traceback.walk_tb(trace)
+    return [(each.f_code.co_filename, line) for each, line in frames if each.f_globals.get("__name__") == "__main__"]

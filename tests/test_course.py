@@ -1,0 +1,377 @@
+"""The course: exercises that check themselves, student and instructor versions of the lessons, grading."""
+
+import csv
+import html
+import importlib
+import json
+import linecache
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from toy_workbook import REPOSITORY
+
+from fedlib.course import build, grade
+from fedlib.course.__main__ import main
+from fedlib.course.exercise import Exercise, exercise, filled, require, scorecard
+from fedlib.files import write_text
+from fedlib.report import index
+from fedlib.report.notebooks import discover, lessons
+
+
+@exercise("1.2", "The share of the largest class")
+def largest_share(answer):
+    require(answer is not None, "Count first.")
+    share = answer([3, 1])
+    require(abs(share - 0.75) < 1e-9, f"Three of four is 3/4. You returned {share}.")
+
+
+def in_notebook(cell: str) -> dict:
+    """The names that a cell defines, run as a kernel does: in __main__, with its lines at hand for error messages."""
+    linecache.cache["a cell"] = (len(cell), None, cell.splitlines(keepends=True), "a cell")
+    names = {"__name__": "__main__"}
+    exec(compile(cell, "a cell", "exec"), names)
+    return names
+
+
+def test_a_right_answer_passes_and_is_remembered(capsys):
+    largest_share(lambda counts: max(counts) / sum(counts))
+    assert capsys.readouterr().out == "✓ 1.2 The share of the largest class\n"
+    assert largest_share.passed and largest_share.hint == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda counts: max(counts), "not yet. Hint: Three of four is 3/4. You returned 3."),
+        (..., "still to be written. Hint: Count first."),
+        (None, "not yet. Hint: Count first."),
+        (0.75, "not yet. The answer could not be checked, perhaps it has another form than the task asks for. "
+         "TypeError: 'float' object is not callable"),
+    ],
+    ids=["wrong", "dots", "nothing", "no function"],
+)  # fmt: skip
+def test_a_wrong_answer_gets_a_hint_and_never_an_exception(answer, told, capsys):
+    largest_share(answer)
+    assert capsys.readouterr().out == f"✗ 1.2 The share of the largest class: {told}\n"
+    assert not largest_share.passed
+
+
+def test_a_stub_is_still_to_be_written(capsys):
+    names = in_notebook('def largest_share(counts):\n    raise NotImplementedError("your turn")\n')
+    largest_share(names["largest_share"])
+    assert "still to be written. Hint: Count first." in capsys.readouterr().out
+    assert not filled(names["largest_share"])
+
+
+def test_an_error_names_the_line_of_the_students_cell(capsys):
+    cell = "def mine(counts):\n    return half(counts)\n\ndef half(counts):\n    return counts[0] / (2 - 2)\n"
+    largest_share(in_notebook(cell)["mine"])
+    out = capsys.readouterr().out
+    assert out.endswith("ZeroDivisionError: division by zero (line 5 of your cell: return counts[0] / (2 - 2))\n")
+
+
+def test_the_scorecard_lists_what_is_open(capsys):
+    done = exercise("1.1", "Easy")(lambda answer: None)
+    still = exercise("1.2", "Hard")(lambda answer: require(answer == 1, "It is odd."))
+    done("anything")
+    still(2)
+    capsys.readouterr()
+    scorecard(SimpleNamespace(easy=done, helper=len, hard=still))
+    assert capsys.readouterr().out == "1 of 2 exercises done.\n  open: 1.2 Hard\n"
+    still(1)
+    capsys.readouterr()
+    scorecard(SimpleNamespace(easy=done, helper=len, hard=still))
+    assert capsys.readouterr().out == "2 of 2 exercises done.\n"
+
+
+def test_filled_sees_stubs_in_functions_and_classes():
+    class Stub:
+        def select(self):
+            raise NotImplementedError("your turn")
+
+    class Selector:
+        def select(self):
+            return [1]
+
+    assert filled(Selector, max, 0, lambda: 1)
+    assert not filled(Stub)
+    assert not filled(1, ...)
+    assert not filled(None)
+
+
+def lesson(*cells: tuple[str, str], outputs: bool = True) -> nbformat.NotebookNode:
+    """A notebook of (tag, source) cells; those tagged `text` or `solution` are markdown."""
+    made = []
+    for tag, source in cells:
+        markdown = tag in ("text", "solution")
+        cell = nbformat.v4.new_markdown_cell(source) if markdown else nbformat.v4.new_code_cell(source)
+        cell.metadata["tags"] = [tag]
+        if not markdown and outputs:
+            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"output of {tag}\n")]
+        made.append(cell)
+    return nbformat.v4.new_notebook(cells=made)
+
+
+FUNCTION = 'def f(x):\n    """Twice."""\n    y = 2\n    # BEGIN SOLUTION\n    return x * y\n    # END SOLUTION'
+VALUES = "# Find both.\n# BEGIN SOLUTION\na, b = 3, [4]\nc: int = 5\n# END SOLUTION\nd = 6"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (FUNCTION, 'def f(x):\n    """Twice."""\n    y = 2\n    raise NotImplementedError("your turn")'),
+        (VALUES, "# Find both.\na = ...\nb = ...\nc = ...\nd = 6"),
+        (
+            "class S:\n    def pick(self):\n        # BEGIN SOLUTION\n        return 1\n        # END SOLUTION",
+            'class S:\n    def pick(self):\n        raise NotImplementedError("your turn")',
+        ),
+        ("# BEGIN SOLUTION\ndef g():\n    h = 1\n    return h\n# END SOLUTION", "g = ..."),
+        ("x = 1", "x = 1"),
+    ],
+    ids=["function", "values", "method", "whole function", "nothing"],
+)
+def test_a_stub_keeps_the_task_and_loses_the_solution(source, expected):
+    assert build.stub(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("# BEGIN SOLUTION\nx = 1", "line 1: a # END SOLUTION is missing"),
+        ("x = 1\n# END SOLUTION", "line 2: .* must take turns"),
+        ("for i in []:\n    # BEGIN SOLUTION\n    x = 1\n    # END SOLUTION", "line 2: a solution stands in a function"),
+    ],
+)
+def test_marks_in_the_wrong_place_are_named(source, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        build.stub(source)
+
+
+def test_a_student_sees_figures_but_nothing_that_came_from_an_answer():
+    asked = [("setup", "x = 1"), ("exercise", FUNCTION), ("check", "c(f)"), ("uses-answer", "f(1)")]
+    source = lesson(*asked, ("solution", "Because."))
+    made = build.student(source)
+    assert [cell.metadata.tags[0] for cell in made.cells] == ["setup", "exercise", "check", "uses-answer"]
+    assert [len(cell.outputs) for cell in made.cells] == [1, 0, 0, 0]
+    assert "x * y" not in nbformat.writes(made)
+    assert "x * y" in source.cells[1].source  # the source is not touched
+
+
+def test_an_instructor_sees_solutions_without_marks():
+    made = build.instructor(lesson(("exercise", FUNCTION), ("solution", "Because.")))
+    assert made.cells[0].source == 'def f(x):\n    """Twice."""\n    y = 2\n    # Solution\n    return x * y'
+    assert made.cells[1].source == "Because."
+
+
+def test_links_find_their_files_from_the_new_folder(tmp_path):
+    text = "[next](02_drift.ipynb), [code](../../fedlib/skew.py#L3), [site](https://example.org), [here](#summary)"
+    moved = build.with_links(lesson(("text", text)), tmp_path / "notebooks/course", tmp_path / "reports/course/student")
+    assert moved.cells[0].source == (
+        "[next](02_drift.ipynb), [code](../../../fedlib/skew.py#L3), [site](https://example.org), [here](#summary)"
+    )
+
+
+SETUP = ("setup", "import fedlib\nimport numpy as np\nfrom fedlib.course import lesson1")
+HAND_INS = {
+    "ada.ipynb": [  # one right, one raises, one loops, one is still open, one was left out
+        SETUP,
+        ("exercise", "def shares(counts):\n    return counts / counts.sum(axis=1, keepdims=True)"),
+        ("check", "lesson1.shares(shares)"),
+        ("exercise", "def effective(p):\n    return p[7]"),
+        ("check", "lesson1.effective(effective)"),
+        ("exercise", "def halves(labels, clients, rng):\n    while True:\n        pass"),
+        ("check", "lesson1.halves(halves)"),
+        ("plain", "raise RuntimeError('only setup, exercise and check cells are run')"),
+        ("exercise", "first = ...\nsecond = ..."),
+        ("check", "lesson1.indistinguishable(first, second)"),
+    ],
+    "week1/bob.ipynb": [  # what cannot even be read, and what ends the process
+        SETUP,
+        ("exercise", "def shares(counts):\n    return 1 +"),
+        ("check", "lesson1.shares(shares)"),
+        ("exercise", "alpha = 0.25"),
+        ("check", "lesson1.alpha_for_half(alpha)"),
+        ("exercise", "import os\nos._exit(3)"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory) -> dict[tuple[str, str], tuple[str, str]]:
+    """Lesson 1, handed in by three students: file and exercise -> passed and hint, as the table has them."""
+    folder = tmp_path_factory.mktemp("handed-in")
+    (folder / "week1" / ".ipynb_checkpoints").mkdir(parents=True)
+    for name, cells in HAND_INS.items():
+        nbformat.write(lesson(*cells), folder / name)
+    nbformat.write(lesson(SETUP), folder / "week1" / ".ipynb_checkpoints" / "bob.ipynb")
+    (folder / "eve.ipynb").write_text("no notebook at all")
+    assert main(["grade", str(folder), "--seconds", "2"]) == 0
+    with open(folder / "grades.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["file", "exercise", "passed", "hint"]
+    return {(row["file"], row["exercise"]): (row["passed"], row["hint"]) for row in rows}
+
+
+def test_grading_tells_right_wrong_endless_and_open_answers_apart(graded):
+    ada = {number: outcome for (file, number), outcome in graded.items() if file == "ada.ipynb"}
+    assert ada["1.1"] == ("yes", "")
+    assert ada["1.2"][0] == "no" and re.search(r"IndexError: .*\(line 2 of your cell: return p\[7\]\)", ada["1.2"][1])
+    assert ada["1.3"] == ("no", "not checked")
+    assert ada["1.4"] == ("no", "TimeLimit: longer than 2 s")
+    assert ada["1.5"][0] == "no" and ada["1.5"][1].startswith("still to be written. Hint: ")
+    assert len(ada) == 5
+
+
+def test_grading_survives_what_cannot_be_read_and_what_ends_the_process(graded):
+    bob = {number: outcome for (file, number), outcome in graded.items() if file == "week1/bob.ipynb"}
+    assert bob["1.1"][0] == "no" and bob["1.1"][1].startswith("SyntaxError")
+    assert bob["1.3"] == ("yes", "")
+    assert bob["1.4"] == ("no", "not checked: the notebook's process ended early")
+    passed, hint = graded["eve.ipynb", ""]
+    assert passed == "no" and hint.startswith("not checked: the notebook's process ended early: ") and "JSON" in hint
+    assert len(graded) == 5 + 5 + 1
+
+
+def test_a_folder_without_notebooks_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as refused:
+        main(["grade", str(tmp_path)])
+    assert refused.value.code == 2 and "no notebook (.ipynb) below" in capsys.readouterr().err
+
+
+LESSONS = [lesson.path for lesson in lessons(REPOSITORY)]
+
+
+def number(path: Path) -> int:
+    return int(path.stem[:2])
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory) -> Path:
+    """All versions of all lessons, built from the saved outputs."""
+    folder = tmp_path_factory.mktemp("course")
+    assert main(["--folder", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcomes(course) -> dict[Path, list[dict]]:
+    """How the exercises of every version end: setup, exercise and check cells of all of them, in one process."""
+    return grade.outcomes(sorted(course.glob("*/*.ipynb")), seconds=60)
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+class TestLesson:
+    def test_says_what_it_teaches_how_long_it_takes_and_where_it_leads(self, path):
+        source = nbformat.read(path, as_version=4)
+        text = "\n\n".join(cell.source for cell in source.cells if cell.cell_type == "markdown")
+        assert len(build.goals(source)) >= 2, "no goals: bullets after 'you can' in the first cell"
+        assert re.search(r"\b\d+ minutes", source.cells[0].source), "the first cell gives no time in minutes"
+        assert re.search(r"^## Summary", text, flags=re.MULTILINE) and re.search(r"^## Further reading", text, flags=re.MULTILINE)
+        last = source.cells[-1]
+        assert f"scorecard(lesson{number(path)})" in last.source and "uses-answer" in build.tags(last)
+
+    def test_shows_a_picture_before_the_first_formula(self, path):
+        cells = nbformat.read(path, as_version=4).cells
+        pictures = [i for i, cell in enumerate(cells) for out in cell.get("outputs", []) if "image/png" in out.get("data", {})]
+        texts = [(i, re.sub(r"`[^`]*`", "", cell.source)) for i, cell in enumerate(cells) if cell.cell_type == "markdown"]
+        formulas = [i for i, text in texts if re.search(r"\$[^$]+\$", text)]
+        assert pictures and formulas and pictures[0] < formulas[0]
+
+    def test_has_three_to_five_exercises_each_with_its_check(self, path):
+        module = importlib.import_module(f"fedlib.course.lesson{number(path)}")
+        names = [name for name, thing in vars(module).items() if isinstance(thing, Exercise)]
+        cells = nbformat.read(path, as_version=4).cells
+        called = [re.search(r"lesson\d\.(\w+)\(", cell.source)[1] for cell in cells if "check" in build.tags(cell)]
+        assert sorted(called) == sorted(names) and 3 <= len(names) <= 5
+        solved = [cell for cell in cells if "exercise" in build.tags(cell)]
+        assert len(solved) >= len(names) and all(list(build.regions(cell.source)) for cell in solved)
+
+    def test_saved_outputs_are_whole_described_and_name_no_machine(self, path):
+        cells = nbformat.read(path, as_version=4).cells
+        outputs = [output for cell in cells for output in cell.get("outputs", [])]
+        assert not [output for output in outputs if output.output_type == "error"]
+        assert not re.search(r"/(root|home|tmp|work|Users)/\w", json.dumps(outputs))
+        pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+        assert all(len(picture.metadata["image/png"].get("alt", "")) > 20 for picture in pictures)
+        assert not [cell.source for cell in cells if len(cell.source.splitlines()) > 40 and cell.cell_type == "code"]
+
+    def test_local_links_lead_somewhere(self, path):
+        text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+        targets = [match[1] for match in build.LINK.finditer(text) if not re.match(r"[a-z]+:", match[1])]
+        assert [target for target in targets if not (path.parent / target).exists()] == []
+
+    def test_the_student_version_has_no_solution(self, path, course):
+        cells = nbformat.read(path, as_version=4).cells
+        hidden = [cell.source for cell in cells if "solution" in build.tags(cell)]
+        for cell in (cell for cell in cells if "exercise" in build.tags(cell)):
+            lines = cell.source.splitlines()
+            hidden += [line.strip() for begin, end in build.regions(cell.source) for line in lines[begin : end + 1]]
+        told = [line for line in hidden if len(line) > 8]  # `i += 1` may stand anywhere
+        assert told
+        notebook = nbformat.read(course / "student" / path.name, as_version=4)
+        page = (course / "student" / f"{path.stem}.html").read_text(encoding="utf-8")
+        shown = "\n".join(cell.source for cell in notebook.cells) + html.unescape(re.sub(r"<[^>]+>", "", page))
+        assert [line for line in told if line in shown] == []
+
+    def test_the_student_version_waits_to_be_written(self, path, course, outcomes):
+        rows = outcomes[course / "student" / path.name]
+        assert all(row["exercise"].startswith(f"{number(path)}.") for row in rows)
+        assert [row for row in rows if row["passed"] or not re.match(r"still to be written. Hint: .{10}", row["hint"])] == []
+        assert not [row for row in rows if "read the task once more" in row["hint"]], "a check has no first hint"
+
+    def test_the_instructor_version_passes_all_checks(self, path, course, outcomes):
+        rows = outcomes[course / "instructor" / path.name]
+        assert [row for row in rows if not row["passed"]] == []
+
+    def test_the_instructor_page_folds_its_solutions(self, path, course):
+        page = (course / "instructor" / f"{path.stem}.html").read_text(encoding="utf-8")
+        cells = nbformat.read(path, as_version=4).cells
+        solutions = [cell for cell in cells if build.tags(cell) & {"exercise", "solution"}]
+        assert page.count('<details class="solution"><summary>Solution') == len(solutions)
+        assert "SOLUTION" not in page
+
+    def test_comes_out_again_as_saved(self, path, course, tmp_path):
+        """Execute the instructor version from an empty run store and compare with the saved outputs, text for text."""
+        version = nbformat.read(course / "instructor" / path.name, as_version=4)
+        for cell in version.cells:
+            if "widget" in build.tags(cell):  # names of widgets change from run to run
+                cell.metadata["tags"] = ["nbval-ignore-output"]
+        nbformat.write(version, tmp_path / path.name)
+        fresh = {"FEDLIB_RUNS": str(tmp_path / "runs"), "FEDLIB_REPORT": str(tmp_path / "report")}
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=1800", path.name],
+            cwd=tmp_path, env=os.environ | grade.QUIET | fresh, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_there_are_six_lessons_and_the_guide_names_each():
+    assert [number(path) for path in LESSONS] == [1, 2, 3, 4, 5, 6]
+    guide = (REPOSITORY / "notebooks" / "course" / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in LESSONS if f"]({path.name})" not in guide] == []
+
+
+def test_the_index_leads_to_every_version_and_the_students_index_to_theirs_only(course):
+    links = re.findall(r'href="([^"#:]+)"', (course / "index.html").read_text(encoding="utf-8"))
+    files = [f"{version}/{path.stem}.{kind}" for version in build.VERSIONS for path in LESSONS for kind in ("html", "ipynb")]
+    assert set(files) <= set(links)
+    assert all((course / link).exists() for link in links)
+    assert "instructor" not in (course / "student" / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_course_is_no_paper():
+    assert "course" not in {notebook.paper for notebook in discover(REPOSITORY)}
+
+
+def test_the_overview_of_a_report_leads_to_the_course_where_there_is_one(tmp_path):
+    (tmp_path / "quick").mkdir()
+    overview = index.write(tmp_path / "quick")
+    assert "../course/index.html" not in overview.read_text(encoding="utf-8")
+    write_text(tmp_path / "course" / "index.html", "the course")
+    assert 'href="../course/index.html"' in index.write(tmp_path / "quick").read_text(encoding="utf-8")
