@@ -45,6 +45,16 @@ class Federation:
         return torch.tensor([len(rows) for rows in self.rows], dtype=torch.float32)
 
     @cached_property
+    def blocks(self) -> list[layout.Block]:
+        """Where the layers of the network lie in a flat weight vector."""
+        return layout.blocks(self.network)
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether the network is of linear layers only."""
+        return layout.is_dense(self.network)
+
+    @cached_property
     def start(self) -> torch.Tensor:
         """The flat weights every method starts from: a function of the seed alone."""
         models.initialise(self.network, self.seed)
@@ -54,6 +64,16 @@ class Federation:
     def nonzero(self) -> torch.Tensor:
         """n_i^j, how many samples of client i have a non-zero j-th input; the ones of the bias count too."""
         return torch.stack([(self.x[rows] != 0).sum(0) for rows in self.rows]).float()
+
+    @cached_property
+    def holders(self) -> torch.Tensor:
+        """omega^j, how many clients have a sample with a non-zero j-th input."""
+        return (self.nonzero > 0).sum(0)
+
+    @cached_property
+    def commonness(self) -> torch.Tensor:
+        """n^j / n, the share of all samples with a non-zero j-th input."""
+        return self.nonzero.sum(0) / self.sizes.sum()
 
     @cached_property
     def class_counts(self) -> torch.Tensor:

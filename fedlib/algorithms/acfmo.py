@@ -76,7 +76,7 @@ class ACFMO(Algorithm):
         work = engine.Work(lr=rates, batch=self.batch, steps=self.steps)
         local = engine.train(federation, accelerated, clients, work, round, direction)
         moved = mean_by_size(federation, clients, local - accelerated)  # xi_r, Eq. (17)
-        holders = (federation.nonzero > 0).sum(0).clamp(min=1)  # omega^j, Eq. (19)
+        holders = federation.holders.clamp(min=1)  # omega^j, Eq. (19)
         rarity = (len(clients) / holders).repeat(federation.classes)  # A_r, Eq. (18)
         return rarity * moved / (len(clients) * self.steps)
 
@@ -85,5 +85,4 @@ def feature_scale(federation: Federation, clients: np.ndarray) -> torch.Tensor:
     """Diagonal of Lambda_i, Eq. (13): (n^j / n) / (n_i^j / n_i), 0 where the client never sees feature j; (clients, inputs)."""
     own = federation.nonzero[torch.as_tensor(clients)]
     sizes = federation.sizes[torch.as_tensor(clients)].unsqueeze(1)
-    overall = federation.nonzero.sum(0) / federation.sizes.sum()
-    return torch.where(own > 0, overall * sizes / own.clamp(min=1), 0.0)
+    return torch.where(own > 0, federation.commonness * sizes / own.clamp(min=1), 0.0)

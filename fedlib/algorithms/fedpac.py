@@ -99,11 +99,11 @@ def project_to_simplex(points: torch.Tensor) -> torch.Tensor:
 
     The sum falls with t along a convex curve of straight pieces, so Newton's method from the left finds t in a few steps.
     """
-    level = points.max(1, keepdim=True).values - 1
+    level, above = points.max(1, keepdim=True).values - 1, torch.empty_like(points)
     for _ in range(points.shape[1]):
-        above = (points - level).clamp_(min=0)
-        rise = (above.sum(1, keepdim=True) - 1) / (above > 0).sum(1, keepdim=True)
+        torch.sub(points, level, out=above).clamp_(min=0)
+        rise = (above.sum(1, keepdim=True) - 1) / above.sign().sum(1, keepdim=True)  # signs count faster than truths
         level = level + rise
         if float(rise.max()) <= 4 * torch.finfo(points.dtype).eps:
             break
-    return (points - level).clamp_(min=0)
+    return torch.sub(points, level, out=above).clamp_(min=0)

@@ -7,8 +7,9 @@ holds the loop that both must equal.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,9 +20,12 @@ from fedlib.engine.products import product, root, weighted_sum
 from fedlib.engine.representation import representations
 from fedlib.engine.work import Plan, Work, plan, widest_batch
 
+if TYPE_CHECKING:
+    from fedlib.federation import Federation  # which imports this module
+
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 
-CHUNK_BYTES = 16 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache
+CHUNK_BYTES = 8 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache, also of two processes
 THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
 STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
 ROWS = 1024  # full-batch gradients and evaluation go through this many samples at a time
@@ -32,30 +36,83 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Batch:
-    """What a direction or a loss may ask about the step at hand; the clients of the step come first in all tensors."""
+Direction = Callable[[torch.Tensor, "Batch"], torch.Tensor]
+Loss = Callable[[torch.Tensor, torch.Tensor, "Batch"], torch.Tensor]
 
-    gradient: Callable[[torch.Tensor], torch.Tensor]  # these minibatches' gradients at any weights (clients, weights)
-    difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # gradient(first) - gradient(second), cheaper
-    outputs: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # representation and logits at any weights
+
+@dataclass(eq=False)
+class Batch:
+    """The minibatches of one step, and the functions of weights that they define; its clients come first in all tensors.
+
+    Samples are gathered when they are first asked for. (Methods, not closures: what holds itself is freed late.)
+    """
+
+    federation: "Federation"
     rows: torch.Tensor  # which rows of the federation's x these are (clients, batch); padding repeats some row
-    y: torch.Tensor  # labels (clients, batch)
     share: torch.Tensor  # weight of each sample in its client's mean, 0 for padding
     positions: torch.Tensor  # which clients of the cohort take this step
+    loss: Loss | None = None  # instead of the mean cross-entropy
+
+    @cached_property
+    def x(self) -> torch.Tensor:
+        """Samples (clients, batch, ...), images as floats."""
+        x = self.federation.x.index_select(0, self.rows.flatten()).unflatten(0, self.rows.shape)
+        return x if self.federation.dense else conv.images(x)
+
+    @cached_property
+    def y(self) -> torch.Tensor:
+        """Labels (clients, batch)."""
+        return self.federation.y[self.rows]
 
     def pick(self, of_cohort: torch.Tensor) -> torch.Tensor:
         """The rows of a tensor (cohort, ...) that belong to the clients of this step."""
-        return of_cohort[self.positions]
+        return of_cohort.index_select(0, self.positions)
 
     def cross_entropy(self, logits: torch.Tensor) -> torch.Tensor:
         """Each client's mean cross-entropy, (clients,)."""
         losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.y.flatten(), reduction="none")
         return (losses.view_as(self.share) * self.share).sum(1)
 
+    def outputs(self, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Representation and logits at any weights (clients, weights)."""
+        if self.federation.dense:
+            return tape.outputs(self.federation.blocks, at, self.x)
+        network = self.federation.network
+        found = [conv.outputs(network, own, images) for own, images in zip(at, self.x, strict=True)]
+        seen, logits = zip(*found, strict=True)
+        return _stack(seen), _stack(logits)
 
-Direction = Callable[[torch.Tensor, Batch], torch.Tensor]
-Loss = Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]
+    def gradient(self, at: torch.Tensor) -> torch.Tensor:
+        """These minibatches' gradients at any weights (clients, weights)."""
+        federation = self.federation
+        if self.loss is not None:
+            found = self._autograd(at)
+        elif federation.dense:
+            found = dense.flat_gradients(federation.blocks, at, self.x, self.y, self.share)
+        else:
+            each = zip(at, self.x, self.y, self.share, strict=True)
+            found = _stack([conv.gradient(federation.network, *one) for one in each])
+        return found.add_(at, alpha=federation.l2) if federation.l2 else found
+
+    def difference(self, at: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+        """gradient(at) - gradient(reference), cheaper."""
+        federation = self.federation
+        if torch.equal(at, reference):
+            return torch.zeros_like(at)
+        if self.loss is not None or not federation.dense or len(federation.blocks) > 1:
+            return self.gradient(at) - self.gradient(reference)
+        found = dense.softmax_difference(federation.blocks, at, reference, self.x, self.share)
+        return found.add_(at - reference, alpha=federation.l2) if federation.l2 else found
+
+    def _autograd(self, at: torch.Tensor) -> torch.Tensor:
+        if not self.federation.dense and len(at) == 1:
+            return conv.objective_gradient(self.federation.network, at[0], self.x[0], self._loss_of_one).unsqueeze(0)
+        with torch.enable_grad():
+            leaf = at.detach().requires_grad_()
+            return torch.autograd.grad(self.loss(*self.outputs(leaf), self).sum(), leaf)[0]
+
+    def _loss_of_one(self, seen: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        return self.loss(seen.unsqueeze(0), logits.unsqueeze(0), self).sum()
 
 
 @torch.no_grad()
@@ -78,7 +135,7 @@ def train(
     clients = np.asarray(clients)
     trained = start.expand(len(clients), -1).clone()
     # One width for the whole cohort: padding changes how sums are cut up, and threads must not.
-    stacked_width = widest_batch(federation, clients, work) if layout.is_dense(federation.network) else None
+    stacked_width = widest_batch(federation, clients, work) if federation.dense else None
 
     def train_chunk(chunk: slice) -> None:
         width = stacked_width or widest_batch(federation, clients[chunk], work)
@@ -120,7 +177,7 @@ def train_mean(
 def _chunks(federation, clients: np.ndarray, work: Work) -> list[slice]:
     """One client a chunk for convolutional networks; stacked ones as wide as memory allows and threads can use."""
     count = len(clients)
-    if layout.is_dense(federation.network):
+    if federation.dense:
         weights = federation.start.numel()
         width = max(1, CHUNK_BYTES // (4 * (2 * weights + 2 * work.batch * federation.x[0].numel())))
         useful = min(crew.threads(), int(len(clients) * 6 * weights * work.batch // THREAD_FLOPS)) or 1
@@ -132,104 +189,63 @@ def _chunks(federation, clients: np.ndarray, work: Work) -> list[slice]:
 def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Tensor, work: Work, direction, loss) -> None:
     """All steps of one chunk, in place. `weights` are in the plan's order."""
     velocity = torch.zeros_like(weights) if work.momentum else None
-    plain = layout.is_dense(federation.network) and not direction and not loss
+    plain = federation.dense and not direction and not loss
     gradient = _stacked_gradient(federation, weights, prepared) if plain else None
+    rates_of = _rates(work, prepared, order)
     for step, active in enumerate(prepared.active):
-        now, rates = weights[:active], _rates(work, prepared, step, order[:active])
-        rows, share = prepared.rows[step, :active], prepared.share[step, :active]
+        now = weights[:active]
         if plain:
-            update = gradient(now, rows, share)
+            update = gradient(step, active)
         else:
-            batch = _batch(federation, *_without_padding(federation, rows, share), order[:active], loss)
+            rows, share = _without_padding(federation, prepared.rows[step, :active], prepared.share[step, :active])
+            batch = Batch(federation, rows, share, order[:active], loss)
             update = direction(now, batch) if direction else batch.gradient(now)
         if velocity is not None:
             update = torch.add(update, velocity[:active], alpha=work.momentum, out=velocity[:active])
+        rates = rates_of(step)
         if isinstance(rates, float):
             now.sub_(update, alpha=rates)
         else:
-            now.addcmul_(update, rates.unsqueeze(1), value=-1)
+            now.addcmul_(update, rates[:active], value=-1)
 
 
 def _without_padding(federation, rows: torch.Tensor, share: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Convolutional clients are trained one by one, so padding would be waste."""
-    length = rows.shape[1] if layout.is_dense(federation.network) else int(share.count_nonzero())
+    length = rows.shape[1] if federation.dense else int(share.count_nonzero())
     return rows[:, :length], share[:, :length]
 
 
 def _stacked_gradient(federation, weights: torch.Tensor, prepared: Plan) -> Callable:
-    """The minibatch gradients of a chunk of dense networks in memory that is taken once."""
+    """The minibatch gradients of a chunk of dense networks, step by step, in memory that is taken once."""
     clients, batch = prepared.rows.shape[1:]
-    room, out = dense.Room(layout.blocks(federation.network), clients, batch), torch.empty_like(weights)
+    room, out = dense.Room(federation.blocks, clients, batch), torch.empty_like(weights)
     x = torch.empty(clients * batch, federation.x.shape[1])
+    rows, y, shares = prepared.rows.flatten(1), federation.y[prepared.rows], prepared.share
 
-    def gradient(now: torch.Tensor, rows: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-        flat = rows.flatten()
-        samples = torch.index_select(federation.x, 0, flat, out=x[: len(flat)]).unflatten(0, rows.shape)
-        found = room.gradients(now, samples, federation.y[flat].view(rows.shape), share, out[: len(now)])
+    def gradient(step: int, active: int) -> torch.Tensor:
+        samples = x[: active * batch]
+        torch.index_select(federation.x, 0, rows[step, : len(samples)], out=samples)
+        now = weights[:active]
+        found = room.gradients(now, samples.view(active, batch, -1), y[step, :active], shares[step, :active], out[:active])
         return found.add_(now, alpha=federation.l2) if federation.l2 else found
 
     return gradient
 
 
-def _rates(work: Work, prepared: Plan, step: int, clients: torch.Tensor) -> torch.Tensor | float:
-    """The step sizes at hand: one number where all clients share it, else one each."""
+def _rates(work: Work, prepared: Plan, clients: torch.Tensor) -> Callable[[int], torch.Tensor | float]:
+    """The step sizes of each step: one number where all clients share it, else a column, one each."""
     shared = not isinstance(work.lr, torch.Tensor)
     if shared and work.decay == 1.0:
-        return float(work.lr)
-    base = torch.full((len(clients),), work.lr) if shared else work.lr[clients]
-    return base * (work.decay ** prepared.epoch[step, : len(clients)]).float()
-
-
-def _batch(federation, rows: torch.Tensor, share: torch.Tensor, positions: torch.Tensor, loss: Loss | None) -> Batch:
-    """The minibatches of one step with the functions of weights that they define."""
-    x, y = _gather(federation, rows)
-    network, blocks = federation.network, layout.blocks(federation.network)
-
-    def outputs(at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        if layout.is_dense(network):
-            return tape.outputs(blocks, at, x)
-        seen, logits = zip(*[conv.outputs(network, own, images) for own, images in zip(at, x, strict=True)], strict=True)
-        return _stack(seen), _stack(logits)
-
-    def gradient(at: torch.Tensor) -> torch.Tensor:
-        if loss is None and layout.is_dense(network):
-            found = dense.flat_gradients(blocks, at, x, y, share)
-        elif loss is None:
-            found = _stack([conv.gradient(network, *each) for each in zip(at, x, y, share, strict=True)])
-        else:
-            found = _autograd(at)
-        return found.add_(at, alpha=federation.l2) if federation.l2 else found
-
-    def difference(at: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-        if loss is not None or not layout.is_dense(network) or len(blocks) > 1:
-            return gradient(at) - gradient(reference)
-        found = dense.softmax_difference(blocks, at, reference, x, share)
-        return found.add_(at - reference, alpha=federation.l2) if federation.l2 else found
-
-    def _autograd(at: torch.Tensor) -> torch.Tensor:
-        if not layout.is_dense(network) and len(at) == 1:
-            return conv.objective_gradient(network, at[0], x[0], of_one_client).unsqueeze(0)
-        with torch.enable_grad():
-            leaf = at.detach().requires_grad_()
-            return torch.autograd.grad(loss(*outputs(leaf), batch).sum(), leaf)[0]
-
-    def of_one_client(seen: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        return loss(seen.unsqueeze(0), logits.unsqueeze(0), batch).sum()
-
-    batch = Batch(gradient, difference, outputs, rows, y, share, positions)
-    return batch
+        return lambda step: float(work.lr)
+    base = torch.full((len(clients), 1), work.lr) if shared else work.lr[clients].unsqueeze(1)
+    if work.decay == 1.0:
+        return lambda step: base
+    return lambda step: base * (work.decay ** prepared.epoch[step]).float().unsqueeze(1)
 
 
 def _stack(found: list[torch.Tensor]) -> torch.Tensor:
     """Stacked, without a copy where there is only one."""
     return found[0].unsqueeze(0) if len(found) == 1 else torch.stack(found)
-
-
-def _gather(federation, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Samples and labels of these rows, in the shape of `rows`; images as floats."""
-    flat = rows.flatten()
-    x = federation.x.index_select(0, flat).unflatten(0, rows.shape)
-    return x if layout.is_dense(federation.network) else conv.images(x), federation.y[flat].view(rows.shape)
 
 
 @torch.no_grad()
@@ -245,7 +261,7 @@ def step_on_rows(federation, weights: torch.Tensor, rows: list[torch.Tensor], lr
     def step(model: int) -> None:
         own, chosen = weights[model], rows[model].unsqueeze(0)
         share = torch.full(chosen.shape, 1 / chosen.numel())
-        batch = _batch(federation, chosen, share, torch.zeros(1, dtype=torch.int64), None)
+        batch = Batch(federation, chosen, share, torch.zeros(1, dtype=torch.int64))
         torch.sub(own, batch.gradient(own.unsqueeze(0))[0], alpha=lr, out=stepped[model])
 
     crew.share_out(step, range(len(weights)))
@@ -264,14 +280,14 @@ def union_gradient(federation, weights: torch.Tensor, clients: np.ndarray) -> to
 def gradients(federation, weights: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
     """Full-batch gradient of each client's own objective at shared (weights,) or own (clients, weights); stacked."""
     each = weights.expand(len(clients), -1)
-    if not layout.is_dense(federation.network):
+    if not federation.dense:
         return torch.stack([union_gradient(federation, own, [client]) for own, client in zip(each, clients, strict=True)])
     found = torch.empty(each.shape)
     for group in _groups_of_like_size(federation, np.asarray(clients)):
         rows = pad_sequence([federation.rows[clients[position]] for position in group], batch_first=True)
         sizes = federation.sizes[torch.as_tensor(clients)[group]].unsqueeze(1)
         share = (torch.arange(rows.shape[1]) < sizes) / sizes
-        found[group] = _batch(federation, rows, share, group, None).gradient(each[group].contiguous())
+        found[group] = Batch(federation, rows, share, group).gradient(each[group].contiguous())
     return found
 
 
@@ -294,11 +310,12 @@ def _row_chunks(federation, clients: np.ndarray):
 
 
 def _sum_gradient(federation, weights: torch.Tensor, rows) -> torch.Tensor:
-    x, y = federation.x[rows], federation.y[rows]
+    x = federation.x[rows] if isinstance(rows, slice) else federation.x.index_select(0, rows)
+    y = federation.y[rows]
     share = torch.ones(len(y))
-    if layout.is_dense(federation.network):
-        blocks = layout.blocks(federation.network)
-        return dense.flat_gradients(blocks, weights.unsqueeze(0), x.unsqueeze(0), y.unsqueeze(0), share.unsqueeze(0))[0]
+    if federation.dense:
+        one = (part.unsqueeze(0) for part in (weights, x, y, share))
+        return dense.flat_gradients(federation.blocks, *one)[0]
     return conv.gradient(federation.network, weights, conv.images(x), y, share)
 
 
@@ -314,8 +331,8 @@ def evaluate(federation, weights: torch.Tensor) -> dict[str, float]:
 def _evaluate_rows(federation, weights: torch.Tensor, rows: slice) -> tuple[float, torch.Tensor]:
     """Summed loss and the confusion matrix (true class x predicted class) on some rows of the test set."""
     x, y = federation.x_test[rows], federation.y_test[rows]
-    if layout.is_dense(federation.network):
-        logits = dense.logits(layout.blocks(federation.network), weights, x).T.contiguous()
+    if federation.dense:
+        logits = dense.logits(federation.blocks, weights, x).T.contiguous()
     else:
         logits = conv.outputs(federation.network, weights, conv.images(x))[1]
     loss = float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))
