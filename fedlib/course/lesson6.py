@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import seaborn
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
