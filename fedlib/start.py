@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fedlib import drift, engine, skew
 from fedlib.algorithms import create
 from fedlib.federation import Federation, federate
-from fedlib.report.show import png
+from fedlib.report import sliders
 from fedlib.simulation import Progress, simulate
 from fedlib.study import Run
 
@@ -102,18 +102,14 @@ def explored(alpha: float, epochs: int, clients: int, samples: int, seed: int, *
 
 
 def explorer(alpha: float, epochs: int, **others) -> ipywidgets.VBox:
-    """Sliders above `explored`; the picture is an image widget: a page built without a browser cannot capture output."""
-    mixture = ipywidgets.FloatLogSlider(alpha, min=-1.5, max=2, step=0.25, description="alpha", readout_format=".3g")
-    passes = ipywidgets.IntSlider(epochs, min=1, max=20, description="epochs")
-    picture, answer = ipywidgets.Image(format="png"), ipywidgets.HTML()
+    """Sliders above `explored`."""
 
-    def redraw(change: object = None) -> None:
-        fig, table = explored(mixture.value, passes.value, **others)
-        picture.value, numbers = png(fig), table.iloc[0]
-        answer.value = SENTENCE.format(**numbers)
+    def draw(alpha: float, epochs: int) -> tuple[Figure, str]:
+        fig, table = explored(alpha, epochs, **others)
+        return fig, SENTENCE.format(**table.iloc[0])
 
-    for slider in (mixture, passes):
-        slider.continuous_update = False
-        slider.observe(redraw, "value")
-    redraw()
-    return ipywidgets.VBox([mixture, passes, answer, picture])
+    return sliders.explorer(
+        draw,
+        alpha=ipywidgets.FloatLogSlider(alpha, min=-1.5, max=2, step=0.25, description="alpha", readout_format=".3g"),
+        epochs=ipywidgets.IntSlider(epochs, min=1, max=20, description="epochs"),
+    )

@@ -7,6 +7,7 @@ import torch
 from fedlib import engine
 from fedlib.algorithms import REGISTRY
 from fedlib.course import lesson2, lesson3, toy
+from fedlib.report.show import png
 
 # Two clients in one dimension (the other stays at rest at 0): H = 1 and 2, m = 0 and 1.
 PAIR = toy.Toy(np.array([np.diag([1.0, 1.0]), np.diag([2.0, 1.0])]), np.array([[0.0, 0.0], [1.0, 0.0]]))
@@ -147,7 +148,7 @@ def test_the_sliders_answer_with_another_picture_and_another_sentence(lesson, sl
 def test_a_picture_of_clients_that_run_away_can_be_drawn():
     fig, far = lesson3.explored("FCBAFL (strength is eta)", 5.0, 100, 0.9)
     assert far > 100
-    lesson3.png(fig)
+    png(fig)
 
 
 # --- checks: right answers ---

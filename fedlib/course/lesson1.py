@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from fedlib import data, partition, skew
 from fedlib.course.exercise import exercise, require
 from fedlib.data.known import CHARACTERS
-from fedlib.report.show import png
+from fedlib.report import sliders
 from fedlib.streams import generator
 
 CLASSES = 10
@@ -168,31 +168,24 @@ def explored(split: str, dial: float, labels: np.ndarray, clients: int, seed: in
 
 
 def explorer(labels: np.ndarray, clients: int, seed: int) -> ipywidgets.VBox:
-    """Choose a split and turn its dial; the picture is an image widget, since a page without a kernel captures nothing."""
+    """Choose a split and turn its dial."""
     split = ipywidgets.Dropdown(options=list(SPLITS), description="split by", layout={"width": "28rem"})
     alpha = ipywidgets.FloatLogSlider(1, min=-1.5, max=2, step=0.25, description="alpha", readout_format=".3g")
     per_client = ipywidgets.IntSlider(2, min=1, max=10, description="shards each")
     dominant = ipywidgets.FloatSlider(0.5, min=0, max=1, step=0.05, description="dominance")
     count = ipywidgets.IntSlider(clients, min=2, max=50, description="clients")
     dials = dict(zip(SPLITS, (alpha, alpha, per_client, dominant), strict=True))
-    answer, picture = ipywidgets.HTML(), ipywidgets.Image(format="png")
 
-    def redraw(change: object = None) -> None:
-        dial = dials[split.value]
-        for each in (alpha, per_client, dominant):
-            each.layout.display = "" if each is dial else "none"
+    def draw(split: str, clients: int, **_: float) -> tuple[Figure | None, str]:
+        for dial in dials.values():
+            dial.layout.display = "" if dial is dials[split] else "none"
         try:
-            fig, found = explored(split.value, dial.value, labels, count.value, seed)
+            fig, found = explored(split, dials[split].value, labels, clients, seed)
         except ValueError as impossible:  # such a split does not exist: say why
-            answer.value = str(impossible)
-            return
-        picture.value, answer.value = png(fig), SENTENCE.format(**found)
+            return None, str(impossible)
+        return fig, SENTENCE.format(**found)
 
-    for control in (split, alpha, per_client, dominant, count):
-        control.continuous_update = False
-        control.observe(redraw, "value")
-    redraw()
-    return ipywidgets.VBox([split, alpha, per_client, dominant, count, answer, picture])
+    return sliders.explorer(draw, split=split, alpha=alpha, per_client=per_client, dominant=dominant, clients=count)
 
 
 @exercise("1.1", "From counts to shares")

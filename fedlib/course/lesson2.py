@@ -17,7 +17,7 @@ from fedlib.algorithms import create
 from fedlib.course import toy
 from fedlib.course.exercise import exercise, require
 from fedlib.federation import Federation, assemble
-from fedlib.report.show import png
+from fedlib.report import sliders
 from fedlib.simulation import simulate
 from fedlib.streams import generator
 
@@ -139,25 +139,19 @@ def explored(steps: int, lr: float, apart: float, bend: float) -> tuple[Figure, 
 
 
 def explorer() -> ipywidgets.VBox:
-    """Sliders above `explored`; the picture is an image widget, so that a page without a kernel shows the static one."""
-    sliders = {
-        "steps": ipywidgets.IntSlider(STEPS, min=1, max=100, description="local steps"),
-        "lr": ipywidgets.FloatSlider(LR, min=0.01, max=0.9, step=0.01, description="lr"),
-        "apart": ipywidgets.FloatSlider(1.0, min=0, max=1, step=0.05, description="minima apart"),
-        "bend": ipywidgets.FloatSlider(1.0, min=0, max=1.2, step=0.05, description="curvature"),
-    }
-    answer, picture = ipywidgets.HTML(), ipywidgets.Image(format="png")
+    """Sliders above `explored`."""
 
-    def redraw(change: object = None) -> None:
-        fig, table = explored(**{name: slider.value for name, slider in sliders.items()})
-        picture.value = png(fig)
-        answer.value = f"After {ROUNDS} rounds the server is {table.iloc[0, -1]:.3f} away from the optimum."
+    def draw(**values: float) -> tuple[Figure, str]:
+        fig, table = explored(**values)
+        return fig, f"After {ROUNDS} rounds the server is {table.iloc[0, -1]:.3f} away from the optimum."
 
-    for slider in sliders.values():
-        slider.continuous_update = False
-        slider.observe(redraw, "value")
-    redraw()
-    return ipywidgets.VBox([*sliders.values(), answer, picture])
+    return sliders.explorer(
+        draw,
+        steps=ipywidgets.IntSlider(STEPS, min=1, max=100, description="local steps"),
+        lr=ipywidgets.FloatSlider(LR, min=0.01, max=0.9, step=0.01, description="lr"),
+        apart=ipywidgets.FloatSlider(1.0, min=0, max=1, step=0.05, description="minima apart"),
+        bend=ipywidgets.FloatSlider(1.0, min=0, max=1.2, step=0.05, description="curvature"),
+    )
 
 
 def resting_places(rates: list[float], steps: list[int]) -> tuple[Figure, pd.DataFrame]:

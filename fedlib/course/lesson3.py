@@ -20,7 +20,7 @@ from fedlib.algorithms.fedavg import FedAvg
 from fedlib.course import toy
 from fedlib.course.exercise import exercise, require
 from fedlib.federation import Federation, federate
-from fedlib.report.show import png
+from fedlib.report import sliders
 from fedlib.simulation import simulate
 from fedlib.study import Run
 
@@ -239,24 +239,18 @@ def explored(method: str, strength: float, steps: int, lr: float) -> tuple[Figur
 
 def explorer() -> ipywidgets.VBox:
     """A menu of corrections with sliders, above the picture that follows."""
-    controls = {
-        "method": ipywidgets.Dropdown(options=list(CHOICES), value="FCBAFL (strength is eta)", description="method"),
-        "strength": ipywidgets.FloatSlider(1.0, min=0, max=5, step=0.1, description="strength"),
-        "steps": ipywidgets.IntSlider(STEPS, min=1, max=100, description="local steps"),
-        "lr": ipywidgets.FloatSlider(LR, min=0.01, max=0.9, step=0.01, description="lr"),
-    }
-    answer, picture = ipywidgets.HTML(), ipywidgets.Image(format="png")
 
-    def redraw(change: object = None) -> None:
-        fig, far = explored(**{name: control.value for name, control in controls.items()})
-        picture.value = png(fig)
-        answer.value = f"After {ROUNDS} rounds the server is {far:.3f} away from the optimum."
+    def draw(**values) -> tuple[Figure, str]:
+        fig, far = explored(**values)
+        return fig, f"After {ROUNDS} rounds the server is {far:.3f} away from the optimum."
 
-    for control in controls.values():
-        control.continuous_update = False
-        control.observe(redraw, "value")
-    redraw()
-    return ipywidgets.VBox([*controls.values(), answer, picture])
+    return sliders.explorer(
+        draw,
+        method=ipywidgets.Dropdown(options=list(CHOICES), value="FCBAFL (strength is eta)", description="method"),
+        strength=ipywidgets.FloatSlider(1.0, min=0, max=5, step=0.1, description="strength"),
+        steps=ipywidgets.IntSlider(STEPS, min=1, max=100, description="local steps"),
+        lr=ipywidgets.FloatSlider(LR, min=0.01, max=0.9, step=0.01, description="lr"),
+    )
 
 
 def yours(name: str, direction: toy.Direction, lr: float = LR) -> tuple[Figure, pd.DataFrame]:

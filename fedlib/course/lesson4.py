@@ -24,7 +24,7 @@ from fedlib.algorithms.algorithm import Algorithm
 from fedlib.course.exercise import exercise, require
 from fedlib.federation import Federation
 from fedlib.papers.fedsr.pictures import DEVICE, DOWN, LOOKS, RING, SERVER, UP
-from fedlib.report.show import png
+from fedlib.report import sliders
 from fedlib.simulation import Progress, simulate
 from fedlib.study import Run, execute
 
@@ -232,18 +232,13 @@ def _accuracy_at(frame: pd.DataFrame, name: str, round: float) -> str:
 
 def price_explorer(frame: pd.DataFrame, cloud_price: float = CLOUD_PRICE) -> ipywidgets.VBox:
     """A slider for the price of a cloud link above the race; nothing is trained again."""
+
+    def draw(cloud_price: float) -> tuple[Figure, str]:
+        costs = ", ".join(f"{name} {cost(method(name), cloud_price):.0f}" for name in METHODS)
+        return race_picture(frame, cloud_price)[0], f"A round costs: {costs}."
+
     slider = ipywidgets.FloatLogSlider(cloud_price, min=0, max=2, step=0.1, description="cloud price", readout_format=".3g")
-    picture, answer = ipywidgets.Image(format="png"), ipywidgets.HTML()
-
-    def redraw(change: object = None) -> None:
-        picture.value = png(race_picture(frame, slider.value)[0])
-        costs = ", ".join(f"{name} {cost(method(name), slider.value):.0f}" for name in METHODS)
-        answer.value = f"A round costs: {costs}."
-
-    slider.continuous_update = False
-    slider.observe(redraw, "value")
-    redraw()
-    return ipywidgets.VBox([slider, answer, picture])
+    return sliders.explorer(draw, cloud_price=slider)
 
 
 # What a ring sees and what it forgets

@@ -20,7 +20,7 @@ from fedlib import transfers, wireless
 from fedlib.algorithms import REGISTRY, create
 from fedlib.course.exercise import exercise, require
 from fedlib.federation import federate
-from fedlib.report.show import png
+from fedlib.report import sliders
 from fedlib.streams import generator
 from fedlib.study import Run
 from fedlib.wireless import Scenario
@@ -137,7 +137,7 @@ def valley_explorer(rounds: int, beta: float, server_lr: float, angle: float) ->
         text = ", ".join(f"{name} {valley.loss(path)[-1]:.2f}" for name, path in paths.items())
         return walks(paths, valley), f"Loss above the minimum after {rounds} rounds: {text}."
 
-    return sliders(
+    return sliders.explorer(
         draw,
         beta=ipywidgets.FloatSlider(beta, min=0, max=0.95, step=0.05, description="beta"),
         server_lr=ipywidgets.FloatLogSlider(server_lr, min=-2, max=0.5, step=0.25, description="Adam's rate"),
@@ -151,21 +151,6 @@ def three_servers(valley: Valley, rounds: int, beta: float, server_lr: float) ->
         f"FedAvgM, beta = {beta:g}": walk("fedavgm", valley, rounds, beta=beta),
         f"FedAdam, rate {server_lr:.2g}": walk("fedadam", valley, rounds, server_lr=server_lr),
     }
-
-
-def sliders(draw: Callable[..., tuple[Figure, str]], **controls: ipywidgets.Widget) -> ipywidgets.VBox:
-    """Sliders above a sentence and a picture; an image widget, since pages built without a browser cannot capture output."""
-    picture, answer = ipywidgets.Image(format="png"), ipywidgets.HTML()
-
-    def redraw(change: object = None) -> None:
-        fig, answer.value = draw(**{name: control.value for name, control in controls.items()})
-        picture.value = png(fig)
-
-    for control in controls.values():
-        control.continuous_update = False
-        control.observe(redraw, "value")
-    redraw()
-    return ipywidgets.VBox([*controls.values(), answer, picture])
 
 
 # ---- The race on digits --------------------------------------------------------------------------------------------
@@ -470,7 +455,7 @@ def energy_explorer(deadline_s: float, radius_km: float, devices: int, seed: int
         frame, text = three_plans(whole_cell(deadline_s, radius_km, devices), seed)
         return plan_bars(frame, f"{devices} devices, {radius_km:g} km, {deadline_s:g} s"), text
 
-    return sliders(
+    return sliders.explorer(
         draw,
         deadline_s=ipywidgets.FloatSlider(deadline_s, min=26, max=60, step=1, description="deadline, s"),
         radius_km=ipywidgets.FloatSlider(radius_km, min=0.1, max=3, step=0.1, description="radius, km"),

@@ -1,0 +1,28 @@
+"""Sliders above a sentence and a picture that follow them.
+
+The picture is an image widget, not captured output: a page built without a browser has nobody to answer a widget that
+captures output, and may wait for it without end.
+"""
+
+from collections.abc import Callable
+
+import ipywidgets
+from matplotlib.figure import Figure
+
+from fedlib.report.show import png
+
+
+def explorer(draw: Callable[..., tuple[Figure | None, str]], **controls: ipywidgets.Widget) -> ipywidgets.VBox:
+    """`draw` gets the controls' values by name and returns picture and sentence; without a picture the old one stays."""
+    answer, picture = ipywidgets.HTML(), ipywidgets.Image(format="png")
+
+    def redraw(change: object = None) -> None:
+        fig, answer.value = draw(**{name: control.value for name, control in controls.items()})
+        if fig is not None:
+            picture.value = png(fig)
+
+    for control in controls.values():
+        control.continuous_update = False
+        control.observe(redraw, "value")
+    redraw()
+    return ipywidgets.VBox([*controls.values(), answer, picture])
