@@ -1,0 +1,178 @@
+"""Products of small matrices, tile by tile: a few sums stay in registers while a loop runs over what is summed.
+
+Written in LLVM's own vectors, because no compiler finds these loops by itself; the results are exact to the last digit
+whatever the processor: every sum is a chain of fused multiply-adds in a fixed order.
+
+Matrices are addressed as in C: an address, and distances counted in floats.
+"""
+
+import contextlib
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from fedlib.engine.compiled import compiled
+
+LANES = 8  # floats in a register of AVX2
+
+_FLOAT, _INDEX, _BITS = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+
+
+
+class _Writer:
+    """Writes LLVM's instructions for a tile: a few sums that stay in registers while the loop runs."""
+
+    def __init__(self, builder):
+        self.builder = builder
+
+    def pointer(self, base, index, kind):
+        """Where float number `index` after the address `base` lies."""
+        return self.builder.inttoptr(self.builder.add(base, self.builder.shl(index, _INDEX(2))), kind.as_pointer())
+
+    def load(self, base, index, lanes: int):
+        kind = ir.VectorType(_FLOAT, lanes)
+        return self.builder.load(self.pointer(base, index, kind), align=4)
+
+    def store(self, value, base, index) -> None:
+        self.builder.store(value, self.pointer(base, index, value.type), align=4)
+
+    def at(self, first: int, stride, offset):
+        """first * stride + offset"""
+        return self.builder.add(self.builder.mul(_INDEX(first), stride), offset)
+
+    def spread(self, scalar, lanes: int):
+        """A vector of one lane, in all lanes."""
+        zeros = ir.Constant(ir.VectorType(_BITS, lanes), [0] * lanes)
+        return self.builder.shuffle_vector(scalar, ir.Constant(scalar.type, ir.Undefined), zeros)
+
+    def sums(self, rows: int, columns: int, lanes: int) -> list[list]:
+        """Room for rows x columns sums, zero; LLVM turns it into registers."""
+        kind = ir.VectorType(_FLOAT, lanes)
+        zero = ir.Constant(kind, [0.0] * lanes)
+        found = [[cgutils.alloca_once(self.builder, kind) for _ in range(columns)] for _ in range(rows)]
+        for one in sum(found, []):
+            self.builder.store(zero, one)
+        return found
+
+    def add_product(self, a, b, total) -> None:
+        """total += a * b, rounded once."""
+        kind = a.type
+        name = f"llvm.fma.v{kind.count}f32"
+        fma = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(kind, [kind] * 3), name)
+        self.builder.store(self.builder.call(fma, [a, b, self.builder.load(total)]), total)
+
+    def total(self, vector):
+        """The sum of the lanes: upper half onto lower half, until one is left."""
+        while (half := vector.type.count // 2) > 0:
+            lower, upper = (
+                self.builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(_BITS, half), list(part)))
+                for part in (range(half), range(half, 2 * half))
+            )
+            vector = self.builder.fadd(lower, upper)
+        return vector
+
+    @contextlib.contextmanager
+    def loop(self, first, last, step: int):
+        with cgutils.for_range_slice(self.builder, first, last, _INDEX(step), _INDEX) as (index, _):
+            yield index
+
+
+def _dot_tile(rows: int, columns: int):
+    """c[i, j] = sum_k a[i, k] * b[j, k] for some rows of a and of b, both of which lie along k; lanes go along k."""
+
+    @intrinsic
+    def tile(typing, a, a_row, b, b_row, c, c_row, depth):
+        def write(context, builder, signature, arguments):
+            a, a_row, b, b_row, c, c_row, depth = arguments
+            write = _Writer(builder)
+            whole = builder.and_(depth, _INDEX(-LANES))
+
+            def add_products(sums, k, lanes: int) -> None:
+                right = [write.load(b, write.at(j, b_row, k), lanes) for j in range(columns)]
+                for i in range(rows):
+                    left = write.load(a, write.at(i, a_row, k), lanes)
+                    for j in range(columns):
+                        write.add_product(left, right[j], sums[i][j])
+
+            wide, narrow = write.sums(rows, columns, LANES), write.sums(rows, columns, 1)
+            with write.loop(_INDEX(0), whole, LANES) as k:
+                add_products(wide, k, LANES)
+            for i in range(rows):
+                for j in range(columns):
+                    builder.store(write.total(builder.load(wide[i][j])), narrow[i][j])
+            with write.loop(whole, depth, 1) as k:
+                add_products(narrow, k, 1)
+            for i in range(rows):
+                for j in range(columns):
+                    write.store(builder.load(narrow[i][j]), c, write.at(i, c_row, _INDEX(j)))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 7), write
+
+    return tile
+
+
+def _outer_tile(rows: int, columns: int, lanes: int):
+    """c[i, j] = sum_k a[i, k] * b[k, j] for some rows and `columns` vectors of c; lanes go along j, a may lie as it likes."""
+
+    @intrinsic
+    def tile(typing, a, a_row, a_step, b, b_step, c, c_row, depth):
+        def write(context, builder, signature, arguments):
+            a, a_row, a_step, b, b_step, c, c_row, depth = arguments
+            write = _Writer(builder)
+            sums = write.sums(rows, columns, lanes)
+            with write.loop(_INDEX(0), depth, 1) as k:
+                row = builder.mul(k, b_step)
+                right = [write.load(b, builder.add(row, _INDEX(lanes * j)), lanes) for j in range(columns)]
+                for i in range(rows):
+                    left = write.spread(write.load(a, write.at(i, a_row, builder.mul(k, a_step)), 1), lanes)
+                    for j in range(columns):
+                        write.add_product(left, right[j], sums[i][j])
+            for i in range(rows):
+                for j in range(columns):
+                    write.store(builder.load(sums[i][j]), c, write.at(i, c_row, _INDEX(lanes * j)))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 8), write
+
+    return tile
+
+
+_dot_4x3, _dot_1x1 = _dot_tile(4, 3), _dot_tile(1, 1)
+_outer_4x3, _outer_4x1, _outer_1x1 = _outer_tile(4, 3, LANES), _outer_tile(4, 1, LANES), _outer_tile(1, 1, 1)
+STRIP = 3 * LANES
+
+
+@compiled
+def dots(a, a_row, b, b_row, c, c_row, m, n, depth):
+    """c[i, j] = sum_k a[i, k] * b[j, k], (m, n), m a multiple of 4. The last tile may overlap its neighbour: same digits."""
+    if n >= 3:
+        for j in range(0, n, 3):
+            j = min(j, n - 3)
+            for i in range(0, m, 4):
+                _dot_4x3(a + 4 * i * a_row, a_row, b + 4 * j * b_row, b_row, c + 4 * (i * c_row + j), c_row, depth)
+    else:
+        for j in range(n):
+            for i in range(m):
+                _dot_1x1(a + 4 * i * a_row, a_row, b + 4 * j * b_row, b_row, c + 4 * (i * c_row + j), c_row, depth)
+
+
+@compiled
+def outers(a, a_row, a_step, b, b_step, c, c_row, m, n, depth):
+    """c[i, j] = sum_k a[i, k] * b[k, j], (m, n): up to four rows, or a multiple of four."""
+    if m < 4 or n < LANES:
+        for i in range(m):
+            for j in range(n):
+                _outer_1x1(a + 4 * i * a_row, 0, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), 0, depth)
+    elif n < STRIP:
+        for i in range(0, m, 4):
+            for j in range(0, n, LANES):
+                j = min(j, n - LANES)
+                _outer_4x1(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
+    else:
+        for i in range(0, m, 4):
+            for j in range(0, n, STRIP):
+                j = min(j, n - STRIP)
+                _outer_4x3(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
