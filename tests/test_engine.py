@@ -466,7 +466,7 @@ def test_dense_logits_equal_the_network_itself():
     with torch.no_grad():
         expected = network(images)
     design = torch.cat([images.flatten(1), torch.ones(5, 1)], dim=1)
-    torch.testing.assert_close(dense.logits(layout.blocks(network), flat, design).T, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(dense.logits(layout.blocks(network), flat, design), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_an_unknown_network_is_answered_with_the_known_ones():

@@ -12,7 +12,7 @@ from torch import nn
 
 from fedlib import checks, engine, ledger, wireless
 from fedlib.algorithms import create
-from fedlib.algorithms.fcbafl import full_batch_descent, global_loss, local_accuracy
+from fedlib.algorithms.fcbafl import global_loss, local_accuracy
 from fedlib.engine import readable
 from fedlib.engine.work import client_batches
 from fedlib.papers.fcbafl import audits, energy, learning, pictures
@@ -169,7 +169,8 @@ def test_without_correction_it_is_fedavg(make_federation):
 def test_full_batches_equal_passes_with_one_batch_that_holds_everything(make_federation):
     fed, clients = make_federation(l2=0.01), np.arange(10)
     passes = engine.train(fed, fed.start, clients, engine.Work(lr=0.2, batch=1000, epochs=5), 1)
-    torch.testing.assert_close(full_batch_descent(fed, fed.start, clients, 0.2, 5), passes, rtol=1e-4, atol=1e-6)
+    full = engine.train(fed, fed.start, clients, engine.Work(lr=0.2, batch=None, steps=5), 1)
+    torch.testing.assert_close(full, passes, rtol=1e-4, atol=1e-6)
 
 
 def test_devices_that_share_samples_are_trained_like_devices_that_do_not(make_federation):
@@ -177,9 +178,9 @@ def test_devices_that_share_samples_are_trained_like_devices_that_do_not(make_fe
     own = [np.sort(part) for part in np.array_split(rng.permutation(200), 4)]
     alone = make_federation(parts=own)
     shared = make_federation(parts=[*own, own[0]])  # the last repeats the first: samples are shared
-    options = {"lr": 0.2, "steps": 3, "shift": None}
-    apart = full_batch_descent(alone, alone.start, np.arange(4), **options)
-    beside = full_batch_descent(shared, shared.start, np.arange(5), **options)
+    work = engine.Work(lr=0.2, batch=None, steps=3)
+    apart = engine.train(alone, alone.start, np.arange(4), work, 1)
+    beside = engine.train(shared, shared.start, np.arange(5), work, 1)
     torch.testing.assert_close(beside[:4], apart, rtol=1e-5, atol=1e-7)
     assert torch.equal(beside[4], beside[0])
 

@@ -36,29 +36,6 @@ class LocalDescent(FedAvg):
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         return super().measure(federation, state) | {"train_loss": global_loss(federation, state["weights"])}
 
-    def round(self, federation: Federation, state: State, round: int) -> State:
-        if self.batch is not None:
-            return super().round(federation, state, round)
-        clients = self.participants(federation, round)
-        return {"weights": mean_by_size(federation, clients, self.descend(federation, state["weights"], clients, round))}
-
-    def descend(
-        self,
-        federation: Federation,
-        start: torch.Tensor,
-        clients: np.ndarray,
-        round: int,
-        shift: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """The devices' models after descending grad F_n, or grad F_n + shift_n; stacked."""
-        if self.batch is None:
-            return full_batch_descent(federation, start, clients, self.lr, self.steps, shift)
-
-        def shifted(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-            return batch.gradient(weights).add_(batch.pick(shift))
-
-        return engine.train(federation, start, clients, self.work(round), round, None if shift is None else shifted)
-
 
 @dataclass(frozen=True)
 class FCBAFL(LocalDescent):
@@ -81,7 +58,7 @@ class FCBAFL(LocalDescent):
         clients = self.participants(federation, round)
         weights, global_part = state["weights"], self.eta * state["gradient"]  # w^{t-1}, eta * gbar^{t-1}
         shift = global_part - engine.gradients(federation, weights, clients)  # (6) without grad F_n(w)
-        local = self.descend(federation, weights, clients, round, shift)  # w_n^t
+        local = engine.train(federation, weights, clients, self.work(round), round, shift=shift)  # w_n^t
         gradients = engine.gradients(federation, local, clients)  # grad F_n(w_n^t), each at the device's own model
         return {
             "weights": mean_by_size(federation, clients, local),  # (10)
@@ -100,28 +77,6 @@ def local_accuracy(left: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     return torch.stack([theta.mean(), theta.max()])
 
 
-@torch.no_grad()
-def full_batch_descent(
-    federation: Federation,
-    start: torch.Tensor,
-    clients: np.ndarray,
-    lr: float,
-    steps: int,
-    shift: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Gradient descent on all samples, device by device: a device's samples stay in the cache for all its steps."""
-    blocks = _dense_blocks(federation)
-    trained = start.repeat(len(clients), 1)
-    for position, client in enumerate(clients):
-        own = trained[position : position + 1]
-        x, y = (samples.unsqueeze(0) for samples in samples_of(federation, client))
-        share = torch.full(y.shape, 1 / y.numel())
-        for _ in range(steps):
-            update = dense.flat_gradients(blocks, own, x, y, share).add_(own, alpha=federation.l2)
-            own.sub_(update if shift is None else update.add_(shift[position]), alpha=lr)
-    return trained
-
-
 def samples_of(federation: Federation, client: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Inputs and labels of a device; views where its samples lie side by side."""
     spans = federation.spans([client])
@@ -135,7 +90,7 @@ def global_loss(federation: Federation, weights: torch.Tensor) -> float:
     blocks, total = _dense_blocks(federation), 0.0
     for client in range(federation.clients):
         x, y = samples_of(federation, client)
-        logits = dense.logits(blocks, weights, x).T
+        logits = dense.logits(blocks, weights, x)
         total += float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))
     return total / float(federation.sizes.sum()) + federation.l2 / 2 * float((weights**2).sum())
 

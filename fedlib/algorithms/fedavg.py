@@ -39,7 +39,7 @@ class FedAvg(Algorithm):
         )
 
     def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
-        """What clients descend instead of the plain loss: `direction` or `loss`, as `engine.train` takes them."""
+        """What clients descend instead of the plain loss, in the words of `engine.train`: `direction`, `loss`, `pull`, `shift`."""
         return {}
 
     def round(self, federation: Federation, state: State, round: int) -> State:

@@ -27,12 +27,12 @@ class FedGH(Algorithm):
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = torch.as_tensor(self.participants(federation, round))
         held = federation.class_counts[clients] > 0
-        prototypes = federation.class_means[clients][held].unsqueeze(0)
-        labels = held.nonzero()[:, 1].unsqueeze(0)
-        share = torch.full(labels.shape, 1 / labels.numel())
+        prototypes, labels = federation.class_means[clients][held], held.nonzero()[:, 1]
+        rows = torch.arange(len(labels)).unsqueeze(0)
+        share = torch.full(rows.shape, 1 / len(labels))
         weights = state["weights"].unsqueeze(0)
         blocks = layout.blocks(federation.network)
         for _ in range(self.steps):
-            gradient = dense.flat_gradients(blocks, weights, prototypes, labels, share)
+            gradient = dense.stacked_gradients(blocks, weights, prototypes, labels, rows, share)
             weights = weights - self.lr * (gradient + federation.l2 * weights)
         return {"weights": weights[0]}

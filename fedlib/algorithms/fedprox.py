@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedlib import engine
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.federation import Federation
 
@@ -25,9 +24,4 @@ class FedProx(FedAvg):
             raise ValueError(f"mu={self.mu} must not be negative: it pulls clients towards the server's model")
 
     def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
-        anchor = self.mu * received
-
-        def pulled_back(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-            return batch.gradient(weights).add_(weights, alpha=self.mu).sub_(anchor)
-
-        return {"direction": pulled_back}
+        return {"pull": self.mu, "shift": -self.mu * received}

@@ -1,24 +1,23 @@
 """Local training of many clients at once, full gradients, evaluation: the arithmetic that all methods share.
 
 An algorithm calls `train`, `gradients`, `union_gradient` and `evaluate` on flat weight vectors and does not know how they
-are computed: dense networks train stacked (`dense`), convolutional ones client by client on threads (`conv`). `readable`
-holds the loop that both must equal.
+are computed: dense networks in compiled loops (`dense`), convolutional ones by autograd (`conv`), clients side by side on
+threads. `readable` holds the loop that both must equal.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from fedlib.engine import conv, crew, dense, layout, tape
 from fedlib.engine.products import product, root, weighted_sum
 from fedlib.engine.representation import representations
-from fedlib.engine.work import Plan, Work, plan, widest_batch
+from fedlib.engine.work import Plan, Work, plan, schedule, widest_batch
 
 if TYPE_CHECKING:
     from fedlib.federation import Federation  # which imports this module
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 
 CHUNK_BYTES = 8 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache, also of two processes
-THREAD_FLOPS = 5e7  # a step of a stacked chunk is shared out to threads when each gets at least this much
+THREAD_FLOPS = 5e7  # work is shared out to threads when each gets at least this much
 STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
 ROWS = 1024  # full-batch gradients and evaluation go through this many samples at a time
 
@@ -88,7 +87,7 @@ class Batch:
         if self.loss is not None:
             found = self._autograd(at)
         elif federation.dense:
-            found = dense.flat_gradients(federation.blocks, at, self.x, self.y, self.share)
+            found = dense.stacked_gradients(federation.blocks, at, federation.x, federation.y, self.rows, self.share)
         else:
             each = zip(at, self.x, self.y, self.share, strict=True)
             found = _stack([conv.gradient(federation.network, *one) for one in each])
@@ -101,7 +100,7 @@ class Batch:
             return torch.zeros_like(at)
         if self.loss is not None or not federation.dense or len(federation.blocks) > 1:
             return self.gradient(at) - self.gradient(reference)
-        found = dense.softmax_difference(federation.blocks, at, reference, self.x, self.share)
+        found = dense.softmax_difference(federation.blocks, at, reference, federation.x, self.rows, self.share)
         return found.add_(at - reference, alpha=federation.l2) if federation.l2 else found
 
     def _autograd(self, at: torch.Tensor) -> torch.Tensor:
@@ -124,17 +123,65 @@ def train(
     round: int,
     direction: Direction | None = None,
     loss: Loss | None = None,
+    pull: float = 0.0,
+    shift: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Local training of a cohort from one start (weights,) or one each (clients, weights); the result is stacked.
 
-    `direction(weights, batch)` may give what to descend instead of the minibatch gradients `batch.gradient(weights)`:
-    proximal terms, control variates, anchors. `loss(representation, logits, batch)` may replace the clients' mean
-    cross-entropy (clients,) by any other loss of these: contrastive terms, discrepancies. All tensors are stacked, the
-    clients first; the objective's l2 term is always in.
+    Clients descend the gradients of their minibatches, with four ways to change that. `pull` * weights and `shift`, the
+    same (weights,) or one each (clients, weights), are added to every gradient: proximal terms and control variates.
+    `direction(weights, batch)` gives what to descend instead of `batch.gradient(weights)`, whatever it is. `loss(
+    representation, logits, batch)` replaces the clients' mean cross-entropy (clients,) by any other loss of these:
+    contrastive terms, discrepancies. All tensors are stacked, the clients first; the objective's l2 term is always in.
     """
     clients = np.asarray(clients)
     trained = start.expand(len(clients), -1).clone()
-    # One width for the whole cohort: padding changes how sums are cut up, and threads must not.
+    shift = shift if shift is None or shift.ndim == 2 else shift.unsqueeze(0)
+    if federation.dense and not direction and not loss:
+        _train_compiled(federation, trained, clients, work, round, pull, shift)
+        return trained
+    descended = _added(direction, pull, shift) if pull or shift is not None else direction
+    _train_stacked(federation, trained, clients, work, round, descended, loss)
+    return trained
+
+
+def _train_compiled(federation, trained: torch.Tensor, clients: np.ndarray, work: Work, round: int, pull, shift) -> None:
+    def train_part(part: slice) -> None:
+        lr = work.lr[part] if isinstance(work.lr, torch.Tensor) else work.lr
+        prepared = schedule(federation, clients[part], replace(work, lr=lr), round)
+        own_shift = shift if shift is None or len(shift) == 1 else shift[part]
+        dense.descend(federation, trained[part], prepared, work, federation.l2 + pull, own_shift)
+
+    samples = sum(len(federation.rows[client]) for client in clients) * (work.epochs or 0)
+    samples = samples or len(clients) * work.steps * (work.batch or ROWS)
+    crew.share_out(train_part, _parts(len(clients), 6 * federation.start.numel() * samples))
+
+
+def _parts(count: int, flops: float) -> list[slice]:
+    """Clients in parts for the threads: several for each thread where there is enough to do, so that none waits long."""
+    threads = crew.threads()
+    parts = 1 if threads == 1 else min(count, int(flops // THREAD_FLOPS)) or 1
+    return _slices(count, parts)
+
+
+def _slices(count: int, parts: int) -> list[slice]:
+    ends = [count * part // parts for part in range(parts + 1)]
+    return [slice(first, last) for first, last in pairwise(ends)]
+
+
+def _added(direction: Direction | None, pull: float, shift: torch.Tensor | None) -> Direction:
+    """The direction that `pull` and `shift` make of another."""
+
+    def added(weights: torch.Tensor, batch: Batch) -> torch.Tensor:
+        found = direction(weights, batch) if direction else batch.gradient(weights)
+        found = found.add(weights, alpha=pull)
+        return found if shift is None else found.add_(shift if len(shift) == 1 else batch.pick(shift))
+
+    return added
+
+
+def _train_stacked(federation, trained: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction, loss) -> None:
+    # One width for the whole cohort: padding changes how a loss is summed up, and threads must not.
     stacked_width = widest_batch(federation, clients, work) if federation.dense else None
 
     def train_chunk(chunk: slice) -> None:
@@ -149,7 +196,6 @@ def train(
             trained[order] = stacked
 
     crew.share_out(train_chunk, _chunks(federation, clients, work))
-    return trained
 
 
 def train_mean(
@@ -159,17 +205,16 @@ def train_mean(
     work: Work,
     round: int,
     shares: torch.Tensor,
-    direction: Direction | None = None,
-    loss: Loss | None = None,
+    **hooks,
 ) -> torch.Tensor:
     """sum_i shares_i * w_i of the clients trained from one start, in bounded memory: the step of plain averaging.
 
-    `direction` and `loss` as in `train`; they see parts of the cohort, so `batch.pick` has no meaning for them.
+    `hooks` as in `train`; they see parts of the cohort, so `batch.pick` has no meaning for them, nor has one shift a client.
     """
     clients = np.asarray(clients)
     width = max(1, STACK_BYTES // (4 * start.numel()))
     parts = [slice(first, first + width) for first in range(0, len(clients), width)]
-    trained = (train(federation, start, clients[part], work, round, direction, loss) for part in parts)
+    trained = (train(federation, start, clients[part], work, round, **hooks) for part in parts)
     means = (weighted_sum(shares[part], models) for part, models in zip(parts, trained, strict=True))
     return reduce(torch.add, means)
 
@@ -178,28 +223,22 @@ def _chunks(federation, clients: np.ndarray, work: Work) -> list[slice]:
     """One client a chunk for convolutional networks; stacked ones as wide as memory allows and threads can use."""
     count = len(clients)
     if federation.dense:
-        weights = federation.start.numel()
-        width = max(1, CHUNK_BYTES // (4 * (2 * weights + 2 * work.batch * federation.x[0].numel())))
-        useful = min(crew.threads(), int(len(clients) * 6 * weights * work.batch // THREAD_FLOPS)) or 1
+        weights, batch = federation.start.numel(), work.batch or widest_batch(federation, clients, work)
+        width = max(1, CHUNK_BYTES // (4 * (2 * weights + 2 * batch * federation.x[0].numel())))
+        useful = min(crew.threads(), int(len(clients) * 6 * weights * batch // THREAD_FLOPS)) or 1
         count = min(count, -(-count // (width * useful)) * useful)  # each thread gets as many chunks as the others
-    ends = [len(clients) * chunk // count for chunk in range(count + 1)]
-    return [slice(first, last) for first, last in pairwise(ends)]
+    return _slices(len(clients), count)
 
 
 def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Tensor, work: Work, direction, loss) -> None:
     """All steps of one chunk, in place. `weights` are in the plan's order."""
     velocity = torch.zeros_like(weights) if work.momentum else None
-    plain = federation.dense and not direction and not loss
-    gradient = _stacked_gradient(federation, weights, prepared) if plain else None
     rates_of = _rates(work, prepared, order)
     for step, active in enumerate(prepared.active):
         now = weights[:active]
-        if plain:
-            update = gradient(step, active)
-        else:
-            rows, share = _without_padding(federation, prepared.rows[step, :active], prepared.share[step, :active])
-            batch = Batch(federation, rows, share, order[:active], loss)
-            update = direction(now, batch) if direction else batch.gradient(now)
+        rows, share = _without_padding(federation, prepared.rows[step, :active], prepared.share[step, :active])
+        batch = Batch(federation, rows, share, order[:active], loss)
+        update = direction(now, batch) if direction else batch.gradient(now)
         if velocity is not None:
             update = torch.add(update, velocity[:active], alpha=work.momentum, out=velocity[:active])
         rates = rates_of(step)
@@ -213,23 +252,6 @@ def _without_padding(federation, rows: torch.Tensor, share: torch.Tensor) -> tup
     """Convolutional clients are trained one by one, so padding would be waste."""
     length = rows.shape[1] if federation.dense else int(share.count_nonzero())
     return rows[:, :length], share[:, :length]
-
-
-def _stacked_gradient(federation, weights: torch.Tensor, prepared: Plan) -> Callable:
-    """The minibatch gradients of a chunk of dense networks, step by step, in memory that is taken once."""
-    clients, batch = prepared.rows.shape[1:]
-    room, out = dense.Room(federation.blocks, clients, batch), torch.empty_like(weights)
-    x = torch.empty(clients * batch, federation.x.shape[1])
-    rows, y, shares = prepared.rows.flatten(1), federation.y[prepared.rows], prepared.share
-
-    def gradient(step: int, active: int) -> torch.Tensor:
-        samples = x[: active * batch]
-        torch.index_select(federation.x, 0, rows[step, : len(samples)], out=samples)
-        now = weights[:active]
-        found = room.gradients(now, samples.view(active, batch, -1), y[step, :active], shares[step, :active], out[:active])
-        return found.add_(now, alpha=federation.l2) if federation.l2 else found
-
-    return gradient
 
 
 def _rates(work: Work, prepared: Plan, clients: torch.Tensor) -> Callable[[int], torch.Tensor | float]:
@@ -271,7 +293,8 @@ def step_on_rows(federation, weights: torch.Tensor, rows: list[torch.Tensor], lr
 @torch.no_grad()
 def union_gradient(federation, weights: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
     """Gradient of the clients' pooled objective, sum_i n_i / n * grad f_i(w): the average a server would form."""
-    total = sum(_sum_gradient(federation, weights, rows) for rows in _row_chunks(federation, clients))
+    rows = torch.cat([federation.rows[client] for client in clients])
+    total = sum(_sum_gradient(federation, weights, part) for part in rows.split(ROWS))
     samples = float(federation.sizes[torch.as_tensor(clients)].sum())
     return total / samples + federation.l2 * weights
 
@@ -282,41 +305,23 @@ def gradients(federation, weights: torch.Tensor, clients: np.ndarray) -> torch.T
     each = weights.expand(len(clients), -1)
     if not federation.dense:
         return torch.stack([union_gradient(federation, own, [client]) for own, client in zip(each, clients, strict=True)])
-    found = torch.empty(each.shape)
-    for group in _groups_of_like_size(federation, np.asarray(clients)):
-        rows = pad_sequence([federation.rows[clients[position]] for position in group], batch_first=True)
-        sizes = federation.sizes[torch.as_tensor(clients)[group]].unsqueeze(1)
-        share = (torch.arange(rows.shape[1]) < sizes) / sizes
-        found[group] = Batch(federation, rows, share, group).gradient(each[group].contiguous())
-    return found
+    sizes = federation.sizes[torch.as_tensor(clients)].numpy().astype(np.int64)
+    last = np.cumsum(sizes)
+    rows = torch.cat([federation.rows[client] for client in clients])
+    share = torch.from_numpy((1 / sizes).astype(np.float32).repeat(sizes))
+    found = dense.gradients(
+        federation.blocks, each.contiguous(), federation.x, federation.y, rows, share, last - sizes, last
+    )  # fmt: skip
+    return found.add_(each, alpha=federation.l2) if federation.l2 else found
 
 
-def _groups_of_like_size(federation, clients: np.ndarray) -> list[torch.Tensor]:
-    """Positions of clients to stack: sorted by size, so that little is padded; the samples of a group stay in the cache."""
-    order = torch.argsort(federation.sizes[torch.as_tensor(clients)], stable=True)
-    largest = int(federation.sizes[torch.as_tensor(clients)].max())
-    return list(order.split(max(1, ROWS // largest)))
-
-
-def _row_chunks(federation, clients: np.ndarray):
-    """The rows of these clients in pieces: slices where the clients lie side by side, else indices."""
-    spans = federation.spans(clients)
-    if spans is None or len(spans) > len(clients) // 4:
-        yield from torch.cat([federation.rows[client] for client in clients]).split(ROWS)
-        return
-    for span in spans:
-        for first in range(span.start, span.stop, ROWS):
-            yield slice(first, min(first + ROWS, span.stop))
-
-
-def _sum_gradient(federation, weights: torch.Tensor, rows) -> torch.Tensor:
-    x = federation.x[rows] if isinstance(rows, slice) else federation.x.index_select(0, rows)
-    y = federation.y[rows]
-    share = torch.ones(len(y))
+def _sum_gradient(federation, weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    share = torch.ones(len(rows))
     if federation.dense:
-        one = (part.unsqueeze(0) for part in (weights, x, y, share))
-        return dense.flat_gradients(federation.blocks, *one)[0]
-    return conv.gradient(federation.network, weights, conv.images(x), y, share)
+        x, y, one = federation.x, federation.y, weights.unsqueeze(0)
+        return dense.stacked_gradients(federation.blocks, one, x, y, rows.unsqueeze(0), share.unsqueeze(0))[0]
+    images = conv.images(federation.x.index_select(0, rows))
+    return conv.gradient(federation.network, weights, images, federation.y[rows], share)
 
 
 @torch.no_grad()
@@ -332,7 +337,7 @@ def _evaluate_rows(federation, weights: torch.Tensor, rows: slice) -> tuple[floa
     """Summed loss and the confusion matrix (true class x predicted class) on some rows of the test set."""
     x, y = federation.x_test[rows], federation.y_test[rows]
     if federation.dense:
-        logits = dense.logits(federation.blocks, weights, x).T.contiguous()
+        logits = dense.logits(federation.blocks, weights, x)
     else:
         logits = conv.outputs(federation.network, weights, conv.images(x))[1]
     loss = float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))

@@ -1,90 +1,86 @@
-"""Dense networks, many clients in one matrix product.
+"""Dense networks: stacked weights (clients, weights) in, stacked results out; the loops are in `compiled.network`.
 
-The weights of a cohort are stacked, (clients, weights), and every client takes its step at the same time: activations are
-(clients, units, batch), so a layer of all clients is one batched product. Units come before the batch because skinny products run two to five times faster that way round.
+Samples carry the column of ones that meets the biases, (..., inputs + 1).
 """
 
 import numpy as np
 import torch
 
+from fedlib.engine.compiled import network
 from fedlib.engine.layout import Block
-from fedlib.engine.products import product
+from fedlib.engine.work import Schedule, Work
 
 
-class Room:
-    """Room for one minibatch of each of a stack of clients: taken once, so that a step writes where the cache still is.
-
-    Hidden layers (clients, units + 1, batch) end in a row of ones, which meets the bias of the next layer as the samples'
-    ones meet that of the first.
-    """
-
-    def __init__(self, blocks: list[Block], clients: int, batch: int):
-        self.blocks = blocks
-        self.hidden = [np.ones((clients, block.outputs + 1, batch), np.float32) for block in blocks[:-1]]
-        self.logits = np.empty((clients, blocks[-1].outputs, batch), np.float32)
-        self.errors = [np.empty((clients, block.outputs, batch), np.float32) for block in blocks[:-1]]
-        self.awake = [np.empty(error.shape, bool) for error in self.errors]
-
-    def forward(self, weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """Logits (clients, classes, batch) for stacked weights (clients, weights) and samples (clients, batch, inputs + 1)."""
-        flat, seen = weights.numpy(), x.numpy().transpose(0, 2, 1)
-        for block, room in zip(self.blocks, self.hidden, strict=False):
-            passed = room[: len(flat)]
-            np.matmul(block.view(flat), seen, out=passed[:, :-1])
-            seen = np.maximum(passed, 0, out=passed)
-        return torch.from_numpy(np.matmul(self.blocks[-1].view(flat), seen, out=self.logits[: len(flat)]))
-
-    def backward(self, weights: torch.Tensor, x, error: torch.Tensor, out: torch.Tensor, seen_error=None) -> torch.Tensor:
-        """The gradient (clients, weights) that belongs to derivatives by the logits (clients, classes, batch) of the last
-        `forward`, and by the representation (clients, units, batch) where a loss looks at that too."""
-        clients, flat, found, error = len(weights), weights.numpy(), out.numpy(), error.numpy()
-        for layer in range(len(self.blocks) - 1, 0, -1):
-            block, seen = self.blocks[layer], self.hidden[layer - 1][:clients]
-            np.matmul(error, seen.transpose(0, 2, 1), out=block.view(found))
-            below, awake = self.errors[layer - 1][:clients], self.awake[layer - 1][:clients]
-            np.matmul(block.view(flat)[:, :, :-1].transpose(0, 2, 1), error, out=below)
-            if seen_error is not None and layer == len(self.blocks) - 1:
-                below += seen_error.numpy()
-            error = np.multiply(below, np.greater(seen[:, :-1], 0, out=awake), out=below)
-        np.matmul(error, x.numpy(), out=self.blocks[0].view(found))
-        return out
-
-    def gradients(self, weights: torch.Tensor, x, y, share, out: torch.Tensor) -> torch.Tensor:
-        """Gradient of sum_b share_b * cross-entropy_b for each client, (clients, weights)."""
-        return self.backward(weights, x, _output_error(self.forward(weights, x), y, share), out)
+def descend(federation, weights: torch.Tensor, schedule: Schedule, work: Work, l2: float, shift: torch.Tensor | None) -> None:
+    """Local training of the schedule's clients, in place; each descends its gradient + l2 * weights + shift."""
+    shift = weights[:0] if shift is None else shift
+    network.descend(
+        _table(federation.blocks), weights.numpy(), federation.x.numpy(), federation.y.numpy(), schedule.rows,
+        schedule.first, schedule.last, schedule.spans, schedule.rates, np.float32(work.momentum), np.float32(l2), shift.numpy(),
+    )  # fmt: skip
 
 
-def _output_error(logits: torch.Tensor, y: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """share_b * (softmax - one-hot): the derivative of the weighted cross-entropy by the logits."""
-    weight = share.unsqueeze(1)
-    return torch.softmax(logits, dim=1).mul_(weight).scatter_add_(1, y.unsqueeze(1), -weight)
+def gradients(blocks: list[Block], weights: torch.Tensor, x, y, rows: torch.Tensor, share, first, last) -> torch.Tensor:
+    """Gradient of sum_b share_b * cross-entropy_b over the samples rows[first[c] : last[c]] of x, for each client c."""
+    out = torch.empty_like(weights)
+    arrays = (tensor.numpy() for tensor in (weights, x, y, rows, share))
+    network.gradients(_table(blocks), *arrays, first, last, out.numpy())
+    return out
 
 
-def flat_gradients(blocks: list[Block], weights, x, y, share) -> torch.Tensor:
-    """`Room.gradients` for one occasion."""
-    return Room(blocks, *x.shape[:2]).gradients(weights, x, y, share, out=torch.empty_like(weights))
+def stacked_gradients(blocks: list[Block], weights: torch.Tensor, x, y, rows: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+    """`gradients` for as many samples of each client: rows and share are (clients, batch)."""
+    ends = np.arange(len(rows) + 1) * rows.shape[1]
+    return gradients(blocks, weights, x, y, rows.flatten(), share.flatten(), ends[:-1], ends[1:])
 
 
-def softmax_difference(blocks: list[Block], weights, reference: torch.Tensor, x: torch.Tensor, share) -> torch.Tensor:
-    """Gradient at `weights` less that at `reference` on the same samples, for one linear layer: the labels cancel, so one
-    product gives it."""
-    (block,) = blocks
-    here, there = (torch.softmax(product(block.view(at), x.mT), dim=1) for at in (weights, reference))
-    error = here.sub_(there).mul_(share.unsqueeze(1))
-    return product(error, x).flatten(1)
+def softmax_difference(blocks: list[Block], weights, reference: torch.Tensor, x, rows, share) -> torch.Tensor:
+    """Gradient at `weights` less that at `reference` on the same samples, for one linear layer."""
+    out = torch.empty_like(weights)
+    reference = reference[:1] if reference.stride(0) == 0 else reference.contiguous()
+    arrays = (tensor.numpy() for tensor in (weights, reference, x, rows.contiguous(), share.contiguous(), out))
+    network.softmax_differences(_table(blocks), *arrays)
+    return out
 
 
 def outputs(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Representation (clients, batch, units) and logits (clients, batch, classes), for losses that look at them; autograd
-    goes through."""
-    first, *others = (block.view(weights) for block in blocks)
-    seen, passed = x[:, :, :-1].mT, product(first, x.mT)
-    for rows in others:
-        seen = passed.relu()
-        passed = product(rows[:, :, :-1], seen) + rows[:, :, -1:]
-    return seen.mT, passed.mT
+    """Representation (clients, batch, units) and logits (clients, batch, classes) of x (clients, batch, inputs + 1)."""
+    return Pass(blocks, weights, x).outputs()
+
+
+class Pass:
+    """A forward pass that is remembered for the way back: for losses that look at representation and logits."""
+
+    def __init__(self, blocks: list[Block], weights: torch.Tensor, x: torch.Tensor):
+        self.table, self.weights, self.batch = _table(blocks), weights.contiguous().numpy(), x.shape[1]
+        self.places = network.places(self.table, self.batch)
+        self.rooms = np.zeros((len(weights), self.places[-1]), np.float32)
+        network.forward(self.table, self.weights, x.contiguous().numpy(), self.places, self.rooms)
+
+    def outputs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Representation and logits, views."""
+        layers, (_, classes, units) = len(self.table), self.table[-1]
+        seen = self._at(self.places[layers - 1], units + 1)[:, :, :-1]
+        return seen, self._at(self.places[2 * layers - 1], classes)
+
+    def _at(self, place: int, width: int) -> torch.Tensor:
+        part = self.rooms[:, place : place + self.batch * width]
+        return torch.from_numpy(part).unflatten(1, (self.batch, width))
+
+    def gradient(self, seen_error: torch.Tensor, logits_error: torch.Tensor) -> torch.Tensor:
+        """The gradient (clients, weights) that belongs to derivatives by representation and logits. Uses the pass up."""
+        out = torch.empty(self.weights.shape)
+        errors = (error.contiguous().numpy() for error in (logits_error, seen_error))
+        network.backward(self.table, self.weights, self.places, self.rooms, *errors, out.numpy())
+        return out
 
 
 def logits(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Logits (classes, samples) of one model on a plain design matrix."""
-    return Room(blocks, 1, len(x)).forward(weights.unsqueeze(0), x.unsqueeze(0))[0]
+    """Logits (samples, classes) of one model (weights,) on a plain design matrix."""
+    out = torch.empty(len(x), blocks[-1].outputs)
+    network.logits(_table(blocks), weights.contiguous().numpy(), x.contiguous().numpy(), out.numpy())
+    return out
+
+
+def _table(blocks: list[Block]) -> np.ndarray:
+    return np.array([(block.start, block.outputs, block.inputs) for block in blocks])

@@ -32,5 +32,5 @@ def outputs_of_clients(federation, layers: nn.Sequential, weights: torch.Tensor,
 
 def _of_part(layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if layout.is_dense(layers):
-        return dense.logits(layout.blocks(layers), weights, x).T
+        return dense.logits(layout.blocks(layers), weights, x)
     return conv.outputs(layers, weights, conv.images(x))[1]

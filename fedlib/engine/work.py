@@ -17,7 +17,7 @@ class Work:
     """Local stochastic gradient descent: `epochs` passes over the client's data, or `steps` batches drawn with replacement."""
 
     lr: float | torch.Tensor  # one rate, or one for each client of the cohort
-    batch: int
+    batch: int | None  # samples a minibatch; None takes all of the client's in every step
     epochs: int | None = None
     steps: int | None = None
     momentum: float = 0.0  # 0 is plain SGD; the velocity starts at zero in every round
@@ -29,12 +29,16 @@ class Work:
             raise ValueError("give either epochs (passes over the data) or steps (batches with replacement), not both")
         if self.epochs is None and self.epochs_done:
             raise ValueError("epochs_done counts passes over the data; batches with replacement have none")
-        if self.batch < 1:
+        if self.batch is None and self.steps is None:
+            raise ValueError("full batches (batch=None) are counted in steps, not in epochs")
+        if self.batch is not None and self.batch < 1:
             raise ValueError(f"batch={self.batch} must be at least 1")
 
 
 def batches(size: int, work: Work, stream: np.random.Generator) -> Sequence[np.ndarray]:
     """Positions 0..size-1 of each minibatch of one client, in order; the last batch of an epoch may be short."""
+    if work.batch is None:
+        return [np.arange(size)] * work.steps
     if work.steps is not None:
         return stream.integers(0, size, (work.steps, work.batch))
     epochs = [stream.permutation(size) for _ in range(work.epochs_done + work.epochs)][work.epochs_done :]
@@ -45,6 +49,66 @@ def client_batches(federation, client: int, work: Work, round: int) -> Sequence[
     """One client's minibatches of one round, as positions among its own samples."""
     stream = generator(federation.seed, "batches", round, int(client))
     return batches(len(federation.rows[client]), work, stream)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The minibatches of some clients, one after another: step s takes the rows[first[s] : last[s]] of x, with rates[s].
+
+    Client c takes the steps spans[c] ... spans[c + 1] - 1.
+    """
+
+    rows: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    spans: np.ndarray
+    rates: np.ndarray
+
+
+def schedule(federation, clients: np.ndarray, work: Work, round: int) -> Schedule:
+    """Draw the minibatches of a round. `work.lr` holds one rate, or one for each of these clients."""
+    if work.batch is None:
+        return _full_batches(federation, clients, work)
+    drawn = [client_batches(federation, client, work, round) for client in clients]
+    counts = np.array([len(batches) for batches in drawn])
+    lengths = np.concatenate([_lengths(batches) for batches in drawn])
+    last = np.cumsum(lengths)
+    rows = np.concatenate([_rows(federation, client, batches) for client, batches in zip(clients, drawn, strict=True)])
+    spans = np.concatenate([[0], np.cumsum(counts)])
+    return Schedule(rows, last - lengths, last, spans, _rates(work, counts))
+
+
+def _full_batches(federation, clients: np.ndarray, work: Work) -> Schedule:
+    """All rows of each client, named once and taken in every step."""
+    own = [federation.rows[client].numpy() for client in clients]
+    last = np.cumsum([len(rows) for rows in own])
+    first = np.concatenate([[0], last[:-1]])
+    counts = np.full(len(own), work.steps)
+    spans = np.arange(len(own) + 1) * work.steps
+    return Schedule(np.concatenate(own), first.repeat(counts), last.repeat(counts), spans, _rates(work, counts))
+
+
+def _lengths(batches: Sequence[np.ndarray]) -> np.ndarray:
+    if isinstance(batches, np.ndarray):
+        return np.full(len(batches), batches.shape[1])
+    return np.array([len(batch) for batch in batches])
+
+
+def _rows(federation, client: int, batches: Sequence[np.ndarray]) -> np.ndarray:
+    """A client's positions, batch after batch, as rows of x."""
+    positions = batches.ravel() if isinstance(batches, np.ndarray) else np.concatenate(batches)
+    if federation.contiguous:
+        return positions + federation.offsets[client]
+    return federation.rows[client].numpy()[positions]
+
+
+def _rates(work: Work, counts: np.ndarray) -> np.ndarray:
+    """The rate of each step of clients that take so many steps."""
+    rates = np.broadcast_to(np.asarray(work.lr, dtype=np.float32), counts.shape).repeat(counts)
+    if work.decay == 1.0:
+        return rates
+    epochs = np.concatenate([np.arange(count) // (count // (work.epochs or 1)) for count in counts])
+    return (rates * work.decay ** (work.epochs_done + epochs)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -64,7 +128,8 @@ class Plan:
 
 def widest_batch(federation, clients: np.ndarray, work: Work) -> int:
     """Samples in the largest minibatch of these clients."""
-    return work.batch if work.steps else min(work.batch, max(len(federation.rows[client]) for client in clients))
+    largest = max(len(federation.rows[client]) for client in clients)
+    return largest if work.batch is None else work.batch if work.steps else min(work.batch, largest)
 
 
 def plan(federation, clients: np.ndarray, work: Work, round: int, width: int) -> Plan:

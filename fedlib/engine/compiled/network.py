@@ -3,6 +3,9 @@
 A client is computed alone, so nothing depends on who trains beside it, on padding or on the number of threads. Blocks
 describe the layers as in `layout`, a row (start, outputs, inputs) each: the bias in the last column of a layer, the one
 that meets it in the last column of its input.
+
+One minibatch at a time lives in a room: first the samples, then the inputs of the layers above, (batch, inputs + 1) each,
+then the errors at the layers' outputs, (batch, outputs) each, and at the end four rows of a gradient.
 """
 
 import numpy as np
@@ -13,29 +16,128 @@ from numba.extending import intrinsic
 from fedlib.engine.compiled import compiled
 from fedlib.engine.compiled.tiles import dots, outers
 
-# ---------------------------------------------------------------- one minibatch through a network
+PIECE = 64  # samples that pass through a network at a time where there are many: they stay in the cache
+ZERO, ONE = np.float32(0), np.float32(1)
+
+
+# ---------------------------------------------------------------- what the engine calls
+
+
+@compiled
+def descend(blocks, weights, x, y, rows, first, last, spans, rates, momentum, l2, shift):
+    """Local training of some clients, in place: weights (clients, weights).
+
+    Step s is made on the samples rows[first[s] : last[s]] of x, with a rate of its own; client c takes the steps
+    spans[c] ... spans[c + 1] - 1. `shift` is added to the gradients: one row for all clients, one each, or none.
+    """
+    place = places(blocks, np.max(last - first))
+    room = np.zeros(place[-1], np.float32)
+    velocity = np.zeros(weights.shape[1] if momentum else 0, np.float32)
+    none = np.zeros(0, np.float32)
+    for client in range(len(weights)):
+        own, own_shift = weights[client], shift[client % len(shift)] if len(shift) else none
+        velocity[:] = 0
+        for step in range(spans[client], spans[client + 1]):
+            batch = rows[first[step] : last[step]]
+            share = np.full(len(batch), ONE / np.float32(len(batch)), np.float32)
+            if step == spans[client] or first[step] != first[step - 1]:  # full batches stay where they are
+                _gather(x, batch, room)
+            _errors(blocks, own, y, batch, share, room, place)
+            for layer in range(len(blocks) - 1, -1, -1):
+                if layer:
+                    _error_below(blocks, own, room, place, len(batch), layer, none)
+                for row in range(0, blocks[layer, 1], 4):
+                    here, there = _gradient_rows(blocks, room, place, len(batch), layer, row)
+                    _step(own[there], velocity[there], room[here], own_shift[there], rates[step], momentum, l2)
+
+
+@compiled
+def gradients(blocks, weights, x, y, rows, share, first, last, out):
+    """Gradient of sum_b share_b * cross-entropy_b over the samples rows[first[c] : last[c]] of each client; out like weights."""
+    none = np.zeros(0, np.float32)
+    place = places(blocks, min(np.max(last - first), PIECE))
+    room = np.zeros(place[-1], np.float32)
+    for client in range(len(weights)):
+        for begin in range(first[client], last[client], PIECE):
+            piece = slice(begin, min(begin + PIECE, last[client]))
+            _gather(x, rows[piece], room)
+            _errors(blocks, weights[client], y, rows[piece], share[piece], room, place)
+            _collect(blocks, weights[client], room, place, len(rows[piece]), none, out[client], begin == first[client])
+
+
+@compiled
+def softmax_differences(blocks, weights, reference, x, rows, share, out):
+    """`gradients` at weights (clients, weights) less those at a reference, one row for all or one each, for one linear layer:
+    the labels cancel, so one product gives it. Rows and share are (clients, batch)."""
+    classes, total, none = blocks[0, 1], rows.shape[1], np.zeros(0, np.float32)
+    place = places(blocks, total)
+    room, there = np.zeros(place[-1], np.float32), np.zeros(total * classes, np.float32)
+    error = room[place[1] : place[1] + total * classes]
+    for client in range(len(weights)):
+        _gather(x, rows[client], room)
+        _forward(blocks, reference[client % len(reference)], room, place, total)
+        _softmax(error, classes)
+        there[:] = error
+        _forward(blocks, weights[client], room, place, total)
+        _softmax(error, classes)
+        for j in range(len(error)):
+            error[j] -= there[j]
+        _weigh(error, classes, share[client])
+        _collect(blocks, weights[client], room, place, total, none, out[client], True)
+
+
+@compiled
+def logits(blocks, weights, x, out):
+    """What one model makes of samples (samples, inputs + 1): (samples, classes)."""
+    place = places(blocks, min(len(x), PIECE))
+    room = np.zeros(place[-1], np.float32)
+    for begin in range(0, len(x), PIECE):
+        samples, to = x[begin : begin + PIECE].ravel(), out[begin : begin + PIECE].ravel()
+        room[: len(samples)] = samples
+        _forward(blocks, weights, room, place, len(x[begin : begin + PIECE]))
+        to[:] = room[place[2 * len(blocks) - 1] :][: len(to)]
+
+
+@compiled
+def forward(blocks, weights, x, place, rooms):
+    """What each client's model makes of its own samples (clients, batch, inputs + 1), left in a room each."""
+    for client in range(len(weights)):
+        samples = x[client].ravel()
+        rooms[client, : len(samples)] = samples
+        _forward(blocks, weights[client], rooms[client], place, x.shape[1])
+
+
+@compiled
+def backward(blocks, weights, place, rooms, logits_error, seen_error, out):
+    """The gradients (clients, weights) that belong to derivatives by the logits (clients, batch, classes) that `forward` left
+    in the rooms, and by the representations (clients, batch, units)."""
+    for client in range(len(weights)):
+        error, room = logits_error[client].ravel(), rooms[client]
+        room[place[2 * len(blocks) - 1] :][: len(error)] = error
+        _collect(blocks, weights[client], room, place, logits_error.shape[1], seen_error[client].ravel(), out[client], True)
+
+
+@compiled
+def places(blocks, batch):
+    """Where a room keeps what: the input of each layer, the error at each layer's output, the gradient's rows, the end."""
+    layers, samples, widest = len(blocks), _fours(batch), 0
+    found = np.zeros(2 * layers + 2, np.int64)
+    for layer in range(layers):
+        found[layer + 1] = found[layer] + samples * (blocks[layer, 2] + 1)
+        widest = max(widest, blocks[layer, 2] + 1)
+    for layer in range(layers):
+        found[layers + layer + 1] = found[layers + layer] + samples * blocks[layer, 1]
+    found[2 * layers + 1] = found[2 * layers] + 4 * widest
+    return found
+
+
+# ---------------------------------------------------------------- one minibatch
 
 
 @compiled
 def _fours(count):
     """`count` rounded up to whole tiles: rooms have spare rows, whose results nobody reads."""
     return (count + 3) // 4 * 4
-
-
-@compiled
-def places(blocks, batch):
-    """Where a room keeps what: the input of each layer, the error at each layer's output, four rows of a gradient, the end."""
-    layers = len(blocks)
-    found = np.zeros(2 * layers + 2, np.int64)
-    for layer in range(layers):
-        found[layer + 1] = found[layer] + _fours(batch) * (blocks[layer, 2] + 1)
-    for layer in range(layers):
-        found[layers + layer + 1] = found[layers + layer] + _fours(batch) * blocks[layer, 1]
-    widest = 0
-    for layer in range(layers):
-        widest = max(widest, blocks[layer, 2] + 1)
-    found[2 * layers + 1] = found[2 * layers] + 4 * widest
-    return found
 
 
 @compiled
@@ -47,41 +149,133 @@ def _gather(x, rows, room):
 
 
 @compiled
+def _errors(blocks, weights, y, rows, share, room, place):
+    """Forward, and share_b * (softmax - one-hot) at the logits: the derivative of the weighted cross-entropy."""
+    classes = blocks[-1, 1]
+    _forward(blocks, weights, room, place, len(rows))
+    error = room[place[2 * len(blocks) - 1] :][: len(rows) * classes]
+    _softmax(error, classes)
+    for sample in range(len(rows)):
+        error[sample * classes + y[rows[sample]]] -= ONE
+    _weigh(error, classes, share)
+
+
+@compiled
 def _forward(blocks, weights, room, place, count):
     """From the samples in the room to the logits, which stand where the error of the last layer will."""
-    layers, at, zero = len(blocks), room.ctypes.data, np.float32(0)
+    at, layers = room.ctypes.data, len(blocks)
     for layer in range(layers):
-        start, outputs, width = blocks[layer, 0], blocks[layer, 1], blocks[layer, 2] + 1
+        outputs, width = blocks[layer, 1], blocks[layer, 2] + 1
         last = layer == layers - 1
-        to = place[2 * layers - 1] if last else place[layer + 1]
-        row = outputs if last else outputs + 1
-        dots(
-            at + 4 * place[layer], width, weights.ctypes.data + 4 * start, width, at + 4 * to, row,
-            _fours(count), outputs, width,
-        )  # fmt: skip
-        if last:
-            return
-        hidden = room[to : to + count * row]
-        for i in range(len(hidden)):
-            hidden[i] = zero if hidden[i] < zero else hidden[i]  # a NaN stays one
-        for sample in range(count):
-            room[to + sample * row + outputs] = 1
+        to, row = (place[2 * layers - 1], outputs) if last else (place[layer + 1], outputs + 1)
+        matrix = weights.ctypes.data + 4 * blocks[layer, 0]
+        dots(at + 4 * place[layer], width, matrix, width, at + 4 * to, row, _fours(count), outputs, width)
+        if not last:
+            hidden = room[to : to + count * row]
+            for j in range(len(hidden)):
+                hidden[j] = ZERO if hidden[j] < ZERO else hidden[j]  # a NaN stays one
+            hidden[outputs::row] = ONE
 
 
-@intrinsic
-def _float_of_bits(typing, bits):
-    def write(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.FloatType())
+@compiled
+def _softmax(values, classes):
+    """The logits of each sample become probabilities, in place."""
+    for first in range(0, len(values), classes):
+        own = values[first : first + classes]
+        top = own[0]
+        for j in range(classes):
+            top = own[j] if own[j] > top else top
+        for j in range(classes):
+            own[j] -= top
+    for j in range(len(values)):
+        values[j] = _exponential(values[j])
+    for first in range(0, len(values), classes):
+        own = values[first : first + classes]
+        total = ZERO
+        for j in range(classes):
+            total += own[j]
+        for j in range(classes):
+            own[j] /= total
 
-    return types.float32(types.int32), write
+
+@compiled
+def _weigh(error, classes, share):
+    for sample in range(len(share)):
+        own, weight = error[sample * classes : (sample + 1) * classes], share[sample]
+        for j in range(classes):
+            own[j] *= weight
 
 
-@intrinsic
-def _bits_of_float(typing, value):
-    def write(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(32))
+@compiled
+def _error_below(blocks, weights, room, place, count, layer, extra):
+    """The error at the output of the layer below: back through this layer's weights and the rectifier.
 
-    return types.int32(types.float32), write
+    `extra` is a derivative by that output from elsewhere, or has no length."""
+    at, layers = room.ctypes.data, len(blocks)
+    outputs, inputs = blocks[layer, 1], blocks[layer, 2]
+    to, matrix = place[layers + layer - 1], weights.ctypes.data + 4 * blocks[layer, 0]
+    outers(
+        at + 4 * place[layers + layer], outputs, 1, matrix, inputs + 1, at + 4 * to, inputs, _fours(count), inputs, outputs
+    )  # fmt: skip
+    _add(room[to : to + len(extra)], extra)
+    for sample in range(count):
+        error, active = room[to + sample * inputs :][:inputs], room[place[layer] + sample * (inputs + 1) :][:inputs]
+        for j in range(inputs):
+            error[j] = error[j] if active[j] > ZERO else ZERO
+
+
+@compiled
+def _gradient_rows(blocks, room, place, count, layer, row):
+    """Up to four rows of a layer's gradient, from `row` on: where in the room they now are, and where in a flat vector
+    they belong. The last four may have been computed together with some before them."""
+    at, layers = room.ctypes.data, len(blocks)
+    outputs, width = blocks[layer, 1], blocks[layer, 2] + 1
+    begin, end = max(0, min(row, outputs - 4)), min(row + 4, outputs)
+    error, to = place[layers + layer] + begin, place[2 * layers]
+    outers(at + 4 * error, 1, outputs, at + 4 * place[layer], width, at + 4 * to, width, end - begin, width, count)
+    here = slice(to + (row - begin) * width, to + (end - begin) * width)
+    return here, slice(blocks[layer, 0] + row * width, blocks[layer, 0] + end * width)
+
+
+@compiled
+def _collect(blocks, weights, room, place, count, seen_error, out, anew):
+    """The gradient that belongs to the errors in the room, all layers: onto `out`, or instead of what is there."""
+    top = len(blocks) - 1
+    for layer in range(top, -1, -1):
+        if layer:
+            _error_below(blocks, weights, room, place, count, layer, seen_error if layer == top else seen_error[:0])
+        for row in range(0, blocks[layer, 1], 4):
+            here, there = _gradient_rows(blocks, room, place, count, layer, row)
+            if anew:
+                out[there] = room[here]
+            else:
+                _add(out[there], room[here])
+
+
+@compiled
+def _step(weights, velocity, gradient, shift, rate, momentum, l2):
+    """weights -= rate * (gradient + l2 * weights + shift), with momentum where asked for; uses the gradient up."""
+    if l2:
+        for j in range(len(weights)):
+            gradient[j] += l2 * weights[j]
+    if len(shift):
+        _add(gradient, shift)
+    if momentum:
+        for j in range(len(weights)):
+            velocity[j] = momentum * velocity[j] + gradient[j]
+            weights[j] -= rate * velocity[j]
+    else:
+        for j in range(len(weights)):
+            weights[j] -= rate * gradient[j]
+
+
+@compiled
+def _add(total, part):
+    for j in range(len(total)):
+        total[j] += part[j]
+
+
+# ---------------------------------------------------------------- exponentials
 
 
 @compiled
@@ -97,115 +291,16 @@ def _exponential(x):
     total = total * r + np.float32(1 / 24)
     total = total * r + np.float32(1 / 6)
     total = total * r + np.float32(1 / 2)
-    total = total * r + np.float32(1)
-    total = total * r + np.float32(1)
+    total = total * r + ONE
+    total = total * r + ONE
     return total * _float_of_bits(np.int32((_bits_of_float(shifted) << np.int32(23)) + np.int32(1065353216)))
 
 
-@compiled
-def _softmax(room, at, count, classes):
-    """The logits of each sample become probabilities, in place."""
-    for first in range(at, at + count * classes, classes):
-        top = room[first]
-        for j in range(first + 1, first + classes):
-            top = room[j] if room[j] > top else top
-        for j in range(first, first + classes):
-            room[j] -= top
-    logits = room[at : at + count * classes]
-    for j in range(len(logits)):
-        logits[j] = _exponential(logits[j])
-    for first in range(at, at + count * classes, classes):
-        total = room[first]
-        for j in range(first + 1, first + classes):
-            total += room[j]
-        for j in range(first, first + classes):
-            room[j] /= total
+@intrinsic
+def _float_of_bits(typing, bits):
+    return types.float32(types.int32), lambda context, builder, signature, values: builder.bitcast(values[0], ir.FloatType())
 
 
-@compiled
-def _error_below(blocks, weights, room, place, count, layer):
-    """The error at the output of the layer below, from the error at this one's: back through weights and rectifier."""
-    layers, at = len(blocks), room.ctypes.data
-    start, outputs, inputs = blocks[layer, 0], blocks[layer, 1], blocks[layer, 2]
-    to, seen = place[layers + layer - 1], place[layer]
-    outers(
-        at + 4 * place[layers + layer], outputs, 1, weights.ctypes.data + 4 * start, inputs + 1, at + 4 * to, inputs,
-        _fours(count), inputs, outputs,
-    )  # fmt: skip
-    for sample in range(count):
-        error, active = room[to + sample * inputs :][:inputs], room[seen + sample * (inputs + 1) :][:inputs]
-        for j in range(inputs):
-            error[j] = error[j] if active[j] > np.float32(0) else np.float32(0)
-
-
-@compiled
-def _gradient_rows(blocks, room, place, count, layer, row):
-    """Rows `row` ... `row` + 3 of a layer's gradient, into the room; returns where in it row 0 would stand."""
-    layers, at = len(blocks), room.ctypes.data
-    outputs, width = blocks[layer, 1], blocks[layer, 2] + 1
-    first = max(0, min(row, outputs - 4))
-    outers(
-        at + 4 * (place[layers + layer] + first), 1, outputs, at + 4 * place[layer], width, at + 4 * place[2 * layers], width,
-        min(4, outputs), width, count,
-    )  # fmt: skip
-    return place[2 * layers] - first * width
-
-
-@compiled
-def _step(weights, gradient, rate, l2):
-    for j in range(len(weights)):
-        weights[j] -= rate * (gradient[j] + l2 * weights[j])
-
-
-@compiled
-def _step_with_momentum(weights, velocity, gradient, rate, momentum, l2):
-    for j in range(len(weights)):
-        velocity[j] = momentum * velocity[j] + (gradient[j] + l2 * weights[j])
-        weights[j] -= rate * velocity[j]
-
-
-# ---------------------------------------------------------------- what the engine calls
-
-
-@compiled
-def descend(blocks, weights, x, y, rows, ends, spans, rates, momentum, l2):
-    """Local training of some clients, in place: weights (clients, weights).
-
-    `rows[ends[s - 1] : ends[s]]` are the rows of x in step s; client c takes the steps spans[c] ... spans[c + 1] - 1, each
-    with its own rate.
-    """
-    layers, classes = len(blocks), blocks[-1, 1]
-    longest = 0
-    for step in range(len(ends)):
-        longest = max(longest, ends[step] - (ends[step - 1] if step else 0))
-    place = places(blocks, longest)
-    room = np.zeros(place[-1], np.float32)
-    velocity = np.zeros(weights.shape[1] if momentum else 0, np.float32)
-    for client in range(len(weights)):
-        own = weights[client]
-        velocity[:] = 0
-        for step in range(spans[client], spans[client + 1]):
-            batch = rows[ends[step - 1] if step else 0 : ends[step]]
-            count, rate = len(batch), rates[step]
-            _gather(x, batch, room)
-            _forward(blocks, own, room, place, count)
-            errors = place[2 * layers - 1]
-            _softmax(room, errors, count, classes)
-            share = np.float32(1) / np.float32(count)
-            for sample in range(count):
-                room[errors + sample * classes + y[batch[sample]]] -= np.float32(1)
-            for j in range(errors, errors + count * classes):
-                room[j] *= share
-            for layer in range(layers - 1, -1, -1):
-                if layer:
-                    _error_below(blocks, own, room, place, count, layer)
-                for row in range(0, blocks[layer, 1], 4):
-                    found = _gradient_rows(blocks, room, place, count, layer, row)
-                    width = blocks[layer, 2] + 1
-                    first = blocks[layer, 0] + row * width
-                    last = blocks[layer, 0] + min(row + 4, blocks[layer, 1]) * width
-                    gradient = room[found + row * width :][: last - first]
-                    if momentum:
-                        _step_with_momentum(own[first:last], velocity[first:last], gradient, rate, momentum, l2)
-                    else:
-                        _step(own[first:last], gradient, rate, l2)
+@intrinsic
+def _bits_of_float(typing, value):
+    return types.int32(types.float32), lambda context, builder, signature, values: builder.bitcast(values[0], ir.IntType(32))

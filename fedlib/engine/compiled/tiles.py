@@ -148,15 +148,20 @@ STRIP = 3 * LANES
 @compiled
 def dots(a, a_row, b, b_row, c, c_row, m, n, depth):
     """c[i, j] = sum_k a[i, k] * b[j, k], (m, n), m a multiple of 4. The last tile may overlap its neighbour: same digits."""
-    if n >= 3:
+    if n < 3:
+        for i in range(m):
+            for j in range(n):
+                _dot_1x1(a + 4 * i * a_row, a_row, b + 4 * j * b_row, b_row, c + 4 * (i * c_row + j), c_row, depth)
+    elif n < m:  # the smaller matrix stays in the cache, the larger one passes by once
+        for i in range(0, m, 4):
+            for j in range(0, n, 3):
+                j = min(j, n - 3)
+                _dot_4x3(a + 4 * i * a_row, a_row, b + 4 * j * b_row, b_row, c + 4 * (i * c_row + j), c_row, depth)
+    else:
         for j in range(0, n, 3):
             j = min(j, n - 3)
             for i in range(0, m, 4):
                 _dot_4x3(a + 4 * i * a_row, a_row, b + 4 * j * b_row, b_row, c + 4 * (i * c_row + j), c_row, depth)
-    else:
-        for j in range(n):
-            for i in range(m):
-                _dot_1x1(a + 4 * i * a_row, a_row, b + 4 * j * b_row, b_row, c + 4 * (i * c_row + j), c_row, depth)
 
 
 @compiled
