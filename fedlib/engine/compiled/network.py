@@ -14,9 +14,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from fedlib.engine.compiled import compiled
-from fedlib.engine.compiled.tiles import dots, outers
+from fedlib.engine.compiled.tiles import dots, outers, prefetch
 
 PIECE = 64  # samples that pass through a network at a time where there are many: they stay in the cache
+CACHE_LINE = 64  # bytes
 ZERO, ONE = np.float32(0), np.float32(1)
 
 
@@ -40,8 +41,10 @@ def descend(blocks, weights, x, y, rows, first, last, spans, rates, momentum, l2
         for step in range(spans[client], spans[client + 1]):
             batch = rows[first[step] : last[step]]
             share = np.full(len(batch), ONE / np.float32(len(batch)), np.float32)
-            if step == spans[client] or first[step] != first[step - 1]:  # full batches stay where they are
+            if step == spans[client] or first[step] != first[step - 1]:  # a full batch stays where it is
                 _gather(x, batch, room)
+            if step + 1 < len(first):
+                _announce(x, rows[first[step + 1] : last[step + 1]])
             _errors(blocks, own, y, batch, share, room, place)
             for layer in range(len(blocks) - 1, -1, -1):
                 if layer:
@@ -146,6 +149,15 @@ def _gather(x, rows, room):
     width = x.shape[1]
     for place in range(len(rows)):
         room[place * width : (place + 1) * width] = x[rows[place]]
+
+
+@compiled
+def _announce(x, rows):
+    """Samples that will be needed soon: the processor may fetch them while it computes."""
+    width = 4 * x.shape[1]
+    for row in rows:
+        for line in range(0, width, CACHE_LINE):
+            prefetch(x.ctypes.data + row * width + line)
 
 
 @compiled

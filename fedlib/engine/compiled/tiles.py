@@ -181,3 +181,18 @@ def outers(a, a_row, a_step, b, b_step, c, c_row, m, n, depth):
             for j in range(0, n, STRIP):
                 j = min(j, n - STRIP)
                 _outer_4x3(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
+
+
+@intrinsic
+def prefetch(typing, address):
+    """Ask for a line of memory without waiting for it."""
+
+    def write(context, builder, signature, arguments):
+        place = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [place, _BITS, _BITS, _BITS])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        reading, second_level, data = _BITS(0), _BITS(2), _BITS(1)
+        builder.call(ask, [builder.inttoptr(arguments[0], place), reading, second_level, data])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), write
