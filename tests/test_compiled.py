@@ -102,17 +102,18 @@ def gradient_by_numpy(table, weights, x, labels, share):
     widths=st.lists(st.integers(1, 30), min_size=1, max_size=3),
     classes=st.integers(2, 12),
     count=st.one_of(st.integers(1, 9), st.integers(60, 140)),
+    l2=st.sampled_from([0.0, 0.3]),
     seed=seeds,
 )
-def test_gradients_of_any_dense_network_and_any_number_of_samples(widths, classes, count, seed):
+def test_gradients_of_any_dense_network_and_any_number_of_samples(widths, classes, count, l2, seed):
     rng = np.random.default_rng(seed)
     table, size = blocks_of(*widths, classes)
     x = with_ones(matrix(rng, count + 3, widths[0])).astype(np.float32)
     y, rows = rng.integers(0, classes, count + 3), rng.integers(0, count + 3, count)
     share, weights = rng.random(count, dtype=np.float32) / count, 0.3 * matrix(rng, 1, size)
     out = np.full((1, size), 7, np.float32)
-    network.gradients(table, weights, x, y, rows, share, np.array([0]), np.array([count]), out)
-    exact = gradient_by_numpy(table, weights[0], x[rows], y[rows], share)
+    network.gradients(table, weights, x, y, rows, share, np.array([0]), np.array([count]), np.float32(l2), out)
+    exact = gradient_by_numpy(table, weights[0], x[rows], y[rows], share) + l2 * weights[0]
     np.testing.assert_allclose(out[0], exact, rtol=1e-4, atol=2e-6)
 
 
@@ -122,8 +123,8 @@ def test_samples_without_a_share_change_no_digit():
     x, y = with_ones(matrix(rng, 9, 11)).astype(np.float32), rng.integers(0, 4, 9)
     weights, share = matrix(rng, 1, size), np.full(9, 1 / 5, np.float32) * (np.arange(9) < 5)
     padded, plain = np.empty_like(weights), np.empty_like(weights)
-    network.gradients(table, weights, x, y, np.arange(9), share.astype(np.float32), np.array([0]), np.array([9]), padded)
-    network.gradients(table, weights, x, y, np.arange(5), share[:5].astype(np.float32), np.array([0]), np.array([5]), plain)
+    network.gradients(table, weights, x, y, np.arange(9), share.astype(np.float32), np.array([0]), np.array([9]), np.float32(0), padded)
+    network.gradients(table, weights, x, y, np.arange(5), share[:5].astype(np.float32), np.array([0]), np.array([5]), np.float32(0), plain)
     assert np.array_equal(padded, plain)
 
 
@@ -139,5 +140,5 @@ def test_a_diverged_model_shows_it():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         y, share = np.zeros(8, np.int64), np.full(8, 1 / 8, np.float32)
-        network.gradients(table, weights, x, y, np.arange(8), share, np.array([0]), np.array([8]), out)
+        network.gradients(table, weights, x, y, np.arange(8), share, np.array([0]), np.array([8]), np.float32(0), out)
     assert np.isnan(out).any()

@@ -33,6 +33,6 @@ class FedGH(Algorithm):
         weights = state["weights"].unsqueeze(0)
         blocks = layout.blocks(federation.network)
         for _ in range(self.steps):
-            gradient = dense.stacked_gradients(blocks, weights, prototypes, labels, rows, share)
-            weights = weights - self.lr * (gradient + federation.l2 * weights)
+            gradient = dense.stacked_gradients(blocks, weights, prototypes, labels, rows, share, federation.l2)
+            weights = weights - self.lr * gradient
         return {"weights": weights[0]}

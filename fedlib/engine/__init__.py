@@ -87,7 +87,8 @@ class Batch:
         if self.loss is not None:
             found = self._autograd(at)
         elif federation.dense:
-            found = dense.stacked_gradients(federation.blocks, at, federation.x, federation.y, self.rows, self.share)
+            x, y = federation.x, federation.y
+            return dense.stacked_gradients(federation.blocks, at, x, y, self.rows, self.share, federation.l2)
         else:
             each = zip(at, self.x, self.y, self.share, strict=True)
             found = _stack([conv.gradient(federation.network, *one) for one in each])
@@ -100,8 +101,9 @@ class Batch:
             return torch.zeros_like(at)
         if self.loss is not None or not federation.dense or len(federation.blocks) > 1:
             return self.gradient(at) - self.gradient(reference)
-        found = dense.softmax_difference(federation.blocks, at, reference, federation.x, self.rows, self.share)
-        return found.add_(at - reference, alpha=federation.l2) if federation.l2 else found
+        return dense.softmax_difference(
+            federation.blocks, at, reference, federation.x, self.rows, self.share, federation.l2
+        )  # fmt: skip
 
     def _autograd(self, at: torch.Tensor) -> torch.Tensor:
         if not self.federation.dense and len(at) == 1:
@@ -309,10 +311,9 @@ def gradients(federation, weights: torch.Tensor, clients: np.ndarray) -> torch.T
     last = np.cumsum(sizes)
     rows = torch.cat([federation.rows[client] for client in clients])
     share = torch.from_numpy((1 / sizes).astype(np.float32).repeat(sizes))
-    found = dense.gradients(
-        federation.blocks, each.contiguous(), federation.x, federation.y, rows, share, last - sizes, last
+    return dense.gradients(
+        federation.blocks, each.contiguous(), federation.x, federation.y, rows, share, last - sizes, last, federation.l2
     )  # fmt: skip
-    return found.add_(each, alpha=federation.l2) if federation.l2 else found
 
 
 def _sum_gradient(federation, weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

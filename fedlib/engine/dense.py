@@ -20,26 +20,30 @@ def descend(federation, weights: torch.Tensor, schedule: Schedule, work: Work, l
     )  # fmt: skip
 
 
-def gradients(blocks: list[Block], weights: torch.Tensor, x, y, rows: torch.Tensor, share, first, last) -> torch.Tensor:
-    """Gradient of sum_b share_b * cross-entropy_b over the samples rows[first[c] : last[c]] of x, for each client c."""
+def gradients(
+    blocks: list[Block], weights: torch.Tensor, x, y, rows: torch.Tensor, share, first, last, l2: float = 0.0
+) -> torch.Tensor:
+    """Gradient of sum_b share_b * cross-entropy_b + l2/2 * |w|^2 over rows[first[c] : last[c]] of x, for each client c."""
     out = torch.empty_like(weights)
     arrays = (tensor.numpy() for tensor in (weights, x, y, rows, share))
-    network.gradients(_table(blocks), *arrays, first, last, out.numpy())
+    network.gradients(_table(blocks), *arrays, first, last, np.float32(l2), out.numpy())
     return out
 
 
-def stacked_gradients(blocks: list[Block], weights: torch.Tensor, x, y, rows: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+def stacked_gradients(
+    blocks: list[Block], weights: torch.Tensor, x, y, rows: torch.Tensor, share: torch.Tensor, l2: float = 0.0
+) -> torch.Tensor:
     """`gradients` for as many samples of each client: rows and share are (clients, batch)."""
     ends = np.arange(len(rows) + 1) * rows.shape[1]
-    return gradients(blocks, weights, x, y, rows.flatten(), share.flatten(), ends[:-1], ends[1:])
+    return gradients(blocks, weights, x, y, rows.flatten(), share.flatten(), ends[:-1], ends[1:], l2)
 
 
-def softmax_difference(blocks: list[Block], weights, reference: torch.Tensor, x, rows, share) -> torch.Tensor:
+def softmax_difference(blocks: list[Block], weights, reference: torch.Tensor, x, rows, share, l2: float) -> torch.Tensor:
     """Gradient at `weights` less that at `reference` on the same samples, for one linear layer."""
     out = torch.empty_like(weights)
     reference = reference[:1] if reference.stride(0) == 0 else reference.contiguous()
-    arrays = (tensor.numpy() for tensor in (weights, reference, x, rows.contiguous(), share.contiguous(), out))
-    network.softmax_differences(_table(blocks), *arrays)
+    arrays = (tensor.numpy() for tensor in (weights, reference, x, rows.contiguous(), share.contiguous()))
+    network.softmax_differences(_table(blocks), *arrays, np.float32(l2), out.numpy())
     return out
 
 

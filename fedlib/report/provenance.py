@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("fedlib", "torch", "numpy", "scipy", "pandas")
+PACKAGES = ("fedlib", "torch", "numba", "numpy", "scipy", "pandas")
 
 
 def commit(root: Path) -> str:

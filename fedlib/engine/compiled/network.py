@@ -55,8 +55,8 @@ def descend(blocks, weights, x, y, rows, first, last, spans, rates, momentum, l2
 
 
 @compiled
-def gradients(blocks, weights, x, y, rows, share, first, last, out):
-    """Gradient of sum_b share_b * cross-entropy_b over the samples rows[first[c] : last[c]] of each client; out like weights."""
+def gradients(blocks, weights, x, y, rows, share, first, last, l2, out):
+    """Gradient of sum_b share_b * cross-entropy_b + l2/2 * |w|^2 over the samples rows[first[c] : last[c]] of each client."""
     none = np.zeros(0, np.float32)
     place = places(blocks, min(np.max(last - first), PIECE))
     room = np.zeros(place[-1], np.float32)
@@ -66,10 +66,11 @@ def gradients(blocks, weights, x, y, rows, share, first, last, out):
             _gather(x, rows[piece], room)
             _errors(blocks, weights[client], y, rows[piece], share[piece], room, place)
             _collect(blocks, weights[client], room, place, len(rows[piece]), none, out[client], begin == first[client])
+        _pull(out[client], weights[client], l2)
 
 
 @compiled
-def softmax_differences(blocks, weights, reference, x, rows, share, out):
+def softmax_differences(blocks, weights, reference, x, rows, share, l2, out):
     """`gradients` at weights (clients, weights) less those at a reference, one row for all or one each, for one linear layer:
     the labels cancel, so one product gives it. Rows and share are (clients, batch)."""
     classes, total, none = blocks[0, 1], rows.shape[1], np.zeros(0, np.float32)
@@ -87,6 +88,8 @@ def softmax_differences(blocks, weights, reference, x, rows, share, out):
             error[j] -= there[j]
         _weigh(error, classes, share[client])
         _collect(blocks, weights[client], room, place, total, none, out[client], True)
+        _pull(out[client], weights[client], l2)
+        _pull(out[client], reference[client % len(reference)], -l2)
 
 
 @compiled
@@ -267,9 +270,7 @@ def _collect(blocks, weights, room, place, count, seen_error, out, anew):
 @compiled
 def _step(weights, velocity, gradient, shift, rate, momentum, l2):
     """weights -= rate * (gradient + l2 * weights + shift), with momentum where asked for; uses the gradient up."""
-    if l2:
-        for j in range(len(weights)):
-            gradient[j] += l2 * weights[j]
+    _pull(gradient, weights, l2)
     if len(shift):
         _add(gradient, shift)
     if momentum:
@@ -279,6 +280,13 @@ def _step(weights, velocity, gradient, shift, rate, momentum, l2):
     else:
         for j in range(len(weights)):
             weights[j] -= rate * gradient[j]
+
+
+@compiled
+def _pull(gradient, weights, l2):
+    if l2:
+        for j in range(len(gradient)):
+            gradient[j] += l2 * weights[j]
 
 
 @compiled
