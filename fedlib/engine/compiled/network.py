@@ -4,8 +4,9 @@ A client is computed alone, so nothing depends on who trains beside it, on paddi
 describe the layers as in `layout`, a row (start, outputs, inputs) each: the bias in the last column of a layer, the one
 that meets it in the last column of its input.
 
-One minibatch at a time lives in a room: first the samples, then the inputs of the layers above, (batch, inputs + 1) each,
-then the errors at the layers' outputs, (batch, outputs) each, and at the end four rows of a gradient.
+One minibatch at a time lives in a room: first the samples, unless they can stay where they are, then the inputs of the
+layers above, (batch, inputs + 1) each, then the errors at the layers' outputs, (batch, outputs) each, and at the end four
+rows of a gradient.
 """
 
 import numpy as np
@@ -36,21 +37,21 @@ def descend(blocks, weights, x, y, rows, first, last, spans, rates, momentum, l2
     velocity = np.zeros(weights.shape[1] if momentum else 0, np.float32)
     none = np.zeros(0, np.float32)
     for client in range(len(weights)):
-        own, own_shift = weights[client], shift[client % len(shift)] if len(shift) else none
+        own, own_shift, samples = weights[client], shift[client % len(shift)] if len(shift) else none, x.ctypes.data
         velocity[:] = 0
         for step in range(spans[client], spans[client + 1]):
             batch = rows[first[step] : last[step]]
             share = np.full(len(batch), ONE / np.float32(len(batch)), np.float32)
-            if step == spans[client] or first[step] != first[step - 1]:  # a full batch stays where it is
-                _gather(x, batch, room)
+            if step == spans[client] or first[step] != first[step - 1]:  # else it is a full batch again
+                samples = _gather(x, batch, room)
             if step + 1 < len(first):
                 _announce(x, rows[first[step + 1] : last[step + 1]])
-            _errors(blocks, own, y, batch, share, room, place)
+            _errors(blocks, own, samples, y, batch, share, room, place)
             for layer in range(len(blocks) - 1, -1, -1):
                 if layer:
                     _error_below(blocks, own, room, place, len(batch), layer, none)
                 for row in range(0, blocks[layer, 1], 4):
-                    here, there = _gradient_rows(blocks, room, place, len(batch), layer, row)
+                    here, there = _gradient_rows(blocks, samples, room, place, len(batch), layer, row)
                     _step(own[there], velocity[there], room[here], own_shift[there], rates[step], momentum, l2)
 
 
@@ -63,9 +64,9 @@ def gradients(blocks, weights, x, y, rows, share, first, last, l2, out):
     for client in range(len(weights)):
         for begin in range(first[client], last[client], PIECE):
             piece = slice(begin, min(begin + PIECE, last[client]))
-            _gather(x, rows[piece], room)
-            _errors(blocks, weights[client], y, rows[piece], share[piece], room, place)
-            _collect(blocks, weights[client], room, place, len(rows[piece]), none, out[client], begin == first[client])
+            samples, anew = _gather(x, rows[piece], room), begin == first[client]
+            _errors(blocks, weights[client], samples, y, rows[piece], share[piece], room, place)
+            _collect(blocks, weights[client], samples, room, place, len(rows[piece]), none, out[client], anew)
         _pull(out[client], weights[client], l2)
 
 
@@ -78,16 +79,16 @@ def softmax_differences(blocks, weights, reference, x, rows, share, l2, out):
     room, there = np.zeros(place[-1], np.float32), np.zeros(total * classes, np.float32)
     error = room[place[1] : place[1] + total * classes]
     for client in range(len(weights)):
-        _gather(x, rows[client], room)
-        _forward(blocks, reference[client % len(reference)], room, place, total)
+        samples = _gather(x, rows[client], room)
+        _forward(blocks, reference[client % len(reference)], samples, room, place, total)
         _softmax(error, classes)
         there[:] = error
-        _forward(blocks, weights[client], room, place, total)
+        _forward(blocks, weights[client], samples, room, place, total)
         _softmax(error, classes)
         for j in range(len(error)):
             error[j] -= there[j]
         _weigh(error, classes, share[client])
-        _collect(blocks, weights[client], room, place, total, none, out[client], True)
+        _collect(blocks, weights[client], samples, room, place, total, none, out[client], True)
         _pull(out[client], weights[client], l2)
         _pull(out[client], reference[client % len(reference)], -l2)
 
@@ -98,9 +99,8 @@ def logits(blocks, weights, x, out):
     place = places(blocks, min(len(x), PIECE))
     room = np.zeros(place[-1], np.float32)
     for begin in range(0, len(x), PIECE):
-        samples, to = x[begin : begin + PIECE].ravel(), out[begin : begin + PIECE].ravel()
-        room[: len(samples)] = samples
-        _forward(blocks, weights, room, place, len(x[begin : begin + PIECE]))
+        rows, to = np.arange(begin, min(begin + PIECE, len(x))), out[begin : begin + PIECE].ravel()
+        _forward(blocks, weights, _gather(x, rows, room), room, place, len(rows))
         to[:] = room[place[2 * len(blocks) - 1] :][: len(to)]
 
 
@@ -110,7 +110,7 @@ def forward(blocks, weights, x, place, rooms):
     for client in range(len(weights)):
         samples = x[client].ravel()
         rooms[client, : len(samples)] = samples
-        _forward(blocks, weights[client], rooms[client], place, x.shape[1])
+        _forward(blocks, weights[client], rooms[client].ctypes.data, rooms[client], place, x.shape[1])
 
 
 @compiled
@@ -118,9 +118,10 @@ def backward(blocks, weights, place, rooms, logits_error, seen_error, out):
     """The gradients (clients, weights) that belong to derivatives by the logits (clients, batch, classes) that `forward` left
     in the rooms, and by the representations (clients, batch, units)."""
     for client in range(len(weights)):
-        error, room = logits_error[client].ravel(), rooms[client]
+        error, extra, room = logits_error[client].ravel(), seen_error[client].ravel(), rooms[client]
         room[place[2 * len(blocks) - 1] :][: len(error)] = error
-        _collect(blocks, weights[client], room, place, logits_error.shape[1], seen_error[client].ravel(), out[client], True)
+        count = logits_error.shape[1]
+        _collect(blocks, weights[client], room.ctypes.data, room, place, count, extra, out[client], True)
 
 
 @compiled
@@ -148,10 +149,15 @@ def _fours(count):
 
 @compiled
 def _gather(x, rows, room):
-    """The samples of a minibatch, side by side at the beginning of a room."""
-    width = x.shape[1]
+    """The address of a minibatch's samples: where they lie, if they lie side by side, else at the beginning of the room."""
+    width, together = x.shape[1], rows[0] + _fours(len(rows)) <= len(x)
+    for place in range(len(rows)):
+        together &= rows[place] == rows[0] + place
+    if together:
+        return x.ctypes.data + 4 * width * rows[0]
     for place in range(len(rows)):
         room[place * width : (place + 1) * width] = x[rows[place]]
+    return room.ctypes.data
 
 
 @compiled
@@ -164,10 +170,10 @@ def _announce(x, rows):
 
 
 @compiled
-def _errors(blocks, weights, y, rows, share, room, place):
+def _errors(blocks, weights, samples, y, rows, share, room, place):
     """Forward, and share_b * (softmax - one-hot) at the logits: the derivative of the weighted cross-entropy."""
     classes = blocks[-1, 1]
-    _forward(blocks, weights, room, place, len(rows))
+    _forward(blocks, weights, samples, room, place, len(rows))
     error = room[place[2 * len(blocks) - 1] :][: len(rows) * classes]
     _softmax(error, classes)
     for sample in range(len(rows)):
@@ -176,15 +182,15 @@ def _errors(blocks, weights, y, rows, share, room, place):
 
 
 @compiled
-def _forward(blocks, weights, room, place, count):
-    """From the samples in the room to the logits, which stand where the error of the last layer will."""
+def _forward(blocks, weights, samples, room, place, count):
+    """From the samples to the logits, which stand where the error of the last layer will."""
     at, layers = room.ctypes.data, len(blocks)
     for layer in range(layers):
         outputs, width = blocks[layer, 1], blocks[layer, 2] + 1
         last = layer == layers - 1
         to, row = (place[2 * layers - 1], outputs) if last else (place[layer + 1], outputs + 1)
-        matrix = weights.ctypes.data + 4 * blocks[layer, 0]
-        dots(at + 4 * place[layer], width, matrix, width, at + 4 * to, row, _fours(count), outputs, width)
+        below, matrix = at + 4 * place[layer] if layer else samples, weights.ctypes.data + 4 * blocks[layer, 0]
+        dots(below, width, matrix, width, at + 4 * to, row, _fours(count), outputs, width)
         if not last:
             hidden = room[to : to + count * row]
             for j in range(len(hidden)):
@@ -240,27 +246,28 @@ def _error_below(blocks, weights, room, place, count, layer, extra):
 
 
 @compiled
-def _gradient_rows(blocks, room, place, count, layer, row):
+def _gradient_rows(blocks, samples, room, place, count, layer, row):
     """Up to four rows of a layer's gradient, from `row` on: where in the room they now are, and where in a flat vector
     they belong. The last four may have been computed together with some before them."""
     at, layers = room.ctypes.data, len(blocks)
     outputs, width = blocks[layer, 1], blocks[layer, 2] + 1
     begin, end = max(0, min(row, outputs - 4)), min(row + 4, outputs)
     error, to = place[layers + layer] + begin, place[2 * layers]
-    outers(at + 4 * error, 1, outputs, at + 4 * place[layer], width, at + 4 * to, width, end - begin, width, count)
+    below = at + 4 * place[layer] if layer else samples
+    outers(at + 4 * error, 1, outputs, below, width, at + 4 * to, width, end - begin, width, count)
     here = slice(to + (row - begin) * width, to + (end - begin) * width)
     return here, slice(blocks[layer, 0] + row * width, blocks[layer, 0] + end * width)
 
 
 @compiled
-def _collect(blocks, weights, room, place, count, seen_error, out, anew):
+def _collect(blocks, weights, samples, room, place, count, seen_error, out, anew):
     """The gradient that belongs to the errors in the room, all layers: onto `out`, or instead of what is there."""
     top = len(blocks) - 1
     for layer in range(top, -1, -1):
         if layer:
             _error_below(blocks, weights, room, place, count, layer, seen_error if layer == top else seen_error[:0])
         for row in range(0, blocks[layer, 1], 4):
-            here, there = _gradient_rows(blocks, room, place, count, layer, row)
+            here, there = _gradient_rows(blocks, samples, room, place, count, layer, row)
             if anew:
                 out[there] = room[here]
             else:
