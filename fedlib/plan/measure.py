@@ -69,8 +69,9 @@ def cost(run: Run, seconds: float) -> Cost:
     passes = loops(run.config["options"])
     share = _least_share(run, whole)
     federation, _ = _federation(arguments, run.seed, share)
-    trial(with_passes(run, 1), federation, 0)  # machine code is loaded or compiled at its first use, once a process
     one, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
+    if one.round <= seconds:  # once more: at its first use, machine code is loaded or even compiled, once a process
+        one = trial(with_passes(run, 1), federation, seconds / 4)
     points = [(share, one.round)]  # share of the data, seconds of a round of one pass
     if one.round > seconds:  # by now its memory is known, so fewer clients will do
         run, cohort = with_fewer_clients(run, federation)
