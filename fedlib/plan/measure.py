@@ -28,6 +28,7 @@ from fedlib.plan.kinds import LOOPS, Cost, loops
 from fedlib.store import Run
 from fedlib.streams import generator
 
+COMPILING = 20  # seconds: the longest that compiling or loading machine code takes, at its first use in a process
 SOME_ROUNDS = 30  # of a trial, however short they are
 clock = time.process_time
 
@@ -70,7 +71,7 @@ def cost(run: Run, seconds: float) -> Cost:
     share = _least_share(run, whole)
     federation, _ = _federation(arguments, run.seed, share)
     one, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
-    if one.round <= seconds:  # once more: at its first use, machine code is loaded or even compiled, once a process
+    if one.round <= max(seconds, COMPILING):  # perhaps that was the compiler, so once more
         one = trial(with_passes(run, 1), federation, seconds / 4)
     points = [(share, one.round)]  # share of the data, seconds of a round of one pass
     if one.round > seconds:  # by now its memory is known, so fewer clients will do
