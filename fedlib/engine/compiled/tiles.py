@@ -35,6 +35,10 @@ class _Writer:
         kind = ir.VectorType(_FLOAT, lanes)
         return self.builder.load(self.pointer(base, index, kind), align=4)
 
+    def integer(self, base, index):
+        """Number `index` of a table of 64-bit integers."""
+        return self.builder.load(self.builder.inttoptr(self.builder.add(base, self.builder.shl(index, _INDEX(3))), _INDEX.as_pointer()))
+
     def store(self, value, base, index) -> None:
         self.builder.store(value, self.pointer(base, index, value.type), align=4)
 
@@ -136,6 +140,87 @@ def _outer_tile(rows: int, columns: int, lanes: int):
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 8), write
+
+    return tile
+
+
+def table_tile(rows: int, columns: int):
+    """c[i, j] = sum_k a[row[i] + step[k]] * b[k, j]: a product with a matrix whose entries lie anywhere in a, found by two tables.
+
+    b holds `columns` vectors a row and no more; lanes go along j.
+    """
+
+    @intrinsic
+    def tile(typing, a, row, step, depth, b, c, c_row):
+        def write(context, builder, signature, arguments):
+            a, row, step, depth, b, c, c_row = arguments
+            write = _Writer(builder)
+            sums = write.sums(rows, columns, LANES)
+            starts = [builder.add(a, builder.shl(write.integer(row, _INDEX(i)), _INDEX(2))) for i in range(rows)]
+            with write.loop(_INDEX(0), depth, 1) as k:
+                there, at = write.integer(step, k), builder.mul(k, _INDEX(columns * LANES))
+                right = [write.load(b, builder.add(at, _INDEX(LANES * j)), LANES) for j in range(columns)]
+                for i in range(rows):
+                    left = write.spread(write.load(starts[i], there, 1), LANES)
+                    for j in range(columns):
+                        write.add_product(left, right[j], sums[i][j])
+            for i in range(rows):
+                for j in range(columns):
+                    write.store(builder.load(sums[i][j]), c, write.at(i, c_row, _INDEX(LANES * j)))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 7), write
+
+    return tile
+
+
+def weighted_runs_tile(runs: int, vectors: int):
+    """c[r, v] += sum_k weight[k] * a[start[k] + r * a_run + v]: a few runs of floats, summed over places listed by `start`."""
+
+    @intrinsic
+    def tile(typing, weight, start, count, a, a_run, c, c_run):
+        def write(context, builder, signature, arguments):
+            weight, start, count, a, a_run, c, c_run = arguments
+            write = _Writer(builder)
+            sums = write.sums(runs, vectors, LANES)
+            each = [(r, v) for r in range(runs) for v in range(vectors)]
+            for r, v in each:
+                builder.store(write.load(c, write.at(r, c_run, _INDEX(LANES * v)), LANES), sums[r][v])
+            with write.loop(_INDEX(0), count, 1) as k:
+                left, first = write.spread(write.load(weight, k, 1), LANES), write.integer(start, k)
+                for r, v in each:
+                    write.add_product(left, write.load(a, builder.add(first, write.at(r, a_run, _INDEX(LANES * v))), LANES), sums[r][v])
+            for r, v in each:
+                write.store(builder.load(sums[r][v]), c, write.at(r, c_run, _INDEX(LANES * v)))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 7), write
+
+    return tile
+
+
+def largest_of_four(lanes: int):
+    """The largest of the vectors at a, a + right, a + down and a + down + right, and which of the four it is (the first of equals).
+
+    A NaN counts as largest, the last one if there are several.
+    """
+
+    @intrinsic
+    def tile(typing, a, right, down, largest, which):
+        def write(context, builder, signature, arguments):
+            a, right, down, largest, which = arguments
+            write, small = _Writer(builder), ir.VectorType(ir.IntType(8), lanes)
+            best, place = write.load(a, _INDEX(0), lanes), ir.Constant(small, [0] * lanes)
+            for number, where in enumerate((right, down, builder.add(right, down)), 1):
+                value = write.load(a, where, lanes)
+                better = builder.or_(builder.fcmp_ordered("ogt", value, best), builder.fcmp_unordered("uno", value, value))
+                best = builder.select(better, value, best)
+                place = builder.select(better, ir.Constant(small, [number] * lanes), place)
+            write.store(best, largest, _INDEX(0))
+            builder.store(place, builder.inttoptr(which, small.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 5), write
 
     return tile
 
