@@ -11,18 +11,20 @@ A few samples at a time go through all of this, so what is between convolution a
 import numpy as np
 
 from fedlib.engine.compiled import compiled
-from fedlib.engine.compiled.tiles import LANES, largest_of_four, table_tile, weighted_runs_tile
+from fedlib.engine.compiled.tiles import LANES, largest_of_four, list_by_channel, list_by_place, runs_tile, table_tile
 
 STRIP = 2 * LANES  # output channels of a tile
 PLACES = 6  # places of a tile
+CELLS = 64
 TOGETHER = 64  # so many places at least are worth going through at once
 
 _tile = table_tile(PLACES, 2)
 _largest_8, _largest_1 = largest_of_four(LANES), largest_of_four(1)
+_list_8, _list_1 = list_by_channel(LANES), list_by_channel(1)
 
-RUNS = ((1, 12), (1, 10), (1, 8), (3, 4), (3, 2), (3, 1), (5, 2), (5, 1))  # shapes of `_weighted_runs`, by number
+RUNS = ((1, 12), (1, 10), (1, 8), (3, 4), (3, 2), (3, 1), (5, 2), (5, 1))  # shapes of `_add_runs`, by number
 _runs_1x12, _runs_1x10, _runs_1x8, _runs_3x4, _runs_3x2, _runs_3x1, _runs_5x2, _runs_5x1 = (
-    weighted_runs_tile(*shape) for shape in RUNS
+    runs_tile(*shape) for shape in RUNS
 )
 
 
@@ -38,23 +40,23 @@ def shape_of_runs(height: int, length: int) -> int:
 
 
 @compiled
-def _weighted_runs(shape, weight, start, count, a, a_run, c, c_run):
+def _add_runs(shape, entries, count, a, a_run, c, c_run):
     if shape == 0:
-        _runs_1x12(weight, start, count, a, a_run, c, c_run)
+        _runs_1x12(entries, count, a, a_run, c, c_run)
     elif shape == 1:
-        _runs_1x10(weight, start, count, a, a_run, c, c_run)
+        _runs_1x10(entries, count, a, a_run, c, c_run)
     elif shape == 2:
-        _runs_1x8(weight, start, count, a, a_run, c, c_run)
+        _runs_1x8(entries, count, a, a_run, c, c_run)
     elif shape == 3:
-        _runs_3x4(weight, start, count, a, a_run, c, c_run)
+        _runs_3x4(entries, count, a, a_run, c, c_run)
     elif shape == 4:
-        _runs_3x2(weight, start, count, a, a_run, c, c_run)
+        _runs_3x2(entries, count, a, a_run, c, c_run)
     elif shape == 5:
-        _runs_3x1(weight, start, count, a, a_run, c, c_run)
+        _runs_3x1(entries, count, a, a_run, c, c_run)
     elif shape == 6:
-        _runs_5x2(weight, start, count, a, a_run, c, c_run)
+        _runs_5x2(entries, count, a, a_run, c, c_run)
     else:
-        _runs_5x1(weight, start, count, a, a_run, c, c_run)
+        _runs_5x1(entries, count, a, a_run, c, c_run)
 
 
 @compiled
@@ -173,36 +175,30 @@ def forward(x, weight, bias, pad, pooled, rectified):
 
 
 @compiled
-def _list_by_channel(error, out, which, offsets, corners, rectified, starts, values, counts, bias):
-    """For each output channel, what of the error is not zero, and at which corner; `bias` gains the sums."""
+def _kept(error, out, rectified, kept):
+    """The error before the rectifier."""
     zero = np.float32(0)
-    cells, outputs = error.shape
-    for cell in range(cells):
-        for channel in range(outputs):
-            value = error[cell, channel]
-            if rectified:
-                value = zero if out[cell, channel] <= zero else value
-            at = counts[channel]
-            starts[channel, at] = corners[cell] + offsets[which[cell, channel]]
-            values[channel, at] = value
-            counts[channel] = at + (value != zero)
-            bias[channel] += value
+    if rectified:
+        for i in range(len(error)):
+            kept[i] = zero if out[i] <= zero else error[i]
+    else:
+        kept[: len(error)] = error
 
 
 @compiled
-def _list_by_place(error, out, which, rectified, width, starts, values, counts):
-    """For one cell: the channels whose error is not zero, by which of its four places it belongs to."""
-    zero = np.float32(0)
-    counts[:] = 0
-    for channel in range(len(error)):
-        value = error[channel]
-        if rectified:
-            value = zero if out[channel] <= zero else value
-        place = which[channel]
-        at = counts[place]
-        starts[place, at] = channel * width
-        values[place, at] = value
-        counts[place] = at + (value != zero)
+def _lists(error, which, cells, outputs, corners, right, down, lists, counts, by_bias):
+    """What of the error (cells, outputs) is not zero, a list for each output; `by_bias` gains the sums."""
+    length, whole = lists.shape[1], outputs // LANES * LANES
+    for output in range(0, whole, LANES):
+        _list_8(
+            error + 4 * output, which + output, outputs, corners, cells, right, down,
+            lists[output].ctypes.data, length, counts[output:].ctypes.data, by_bias[output:].ctypes.data,
+        )  # fmt: skip
+    for output in range(whole, outputs):
+        _list_1(
+            error + 4 * output, which + output, outputs, corners, cells, right, down,
+            lists[output].ctypes.data, length, counts[output:].ctypes.data, by_bias[output:].ctypes.data,
+        )  # fmt: skip
 
 
 @compiled
@@ -241,28 +237,31 @@ def backward(x, weight, out, which, error, pad, rectified, shape, runs, vectors,
     by_x = np.empty(x.shape if wants_x else (0, 0, 0, 0), np.float32)
     corners = _corners(group, height, width, rows, columns, side, channels)
     offsets = np.array([0, channels, line, line + channels])
-    starts, values, counts = np.empty((outputs, group * cells + 1), np.int64), np.empty((outputs, group * cells + 1), np.float32), np.zeros(outputs, np.int64)
-    nowhere = np.zeros((group * cells if side == 1 else 0, outputs), np.uint8)
-    starts4, values4, counts4 = np.empty((4, outputs + 1), np.int64), np.empty((4, outputs + 1), np.float32), np.zeros(4, np.int64)
+    kept = np.empty(group * cells * outputs, np.float32)
+    nowhere = np.zeros(group * cells * outputs if side == 1 else 0, np.uint8)
+    lists, counts = np.empty((max(outputs, 4), max(group * cells, outputs) + 1), np.int64), np.zeros(max(outputs, 4), np.int64)
+    lists4, counts4 = np.empty((CELLS, 4, outputs + 1), np.int64), np.empty((CELLS, 4), np.int64)
     for first in range(0, samples, group):
         here = min(group, samples - first)
         _frame(x[first : first + here], pad, framed)
-        own_error, own_out = error[first : first + here].reshape(-1, outputs), out[first : first + here].reshape(-1, outputs)
-        own_which = which[first : first + here].reshape(-1, outputs) if side == 2 else nowhere
-        counts[:] = 0
-        _list_by_channel(own_error, own_out, own_which, offsets, corners, rectified, starts, values, counts, by_bias)
+        _kept(error[first : first + here].reshape(-1), out[first : first + here].reshape(-1), rectified, kept)
+        marks = which[first : first + here].reshape(-1) if side == 2 else nowhere
+        _lists(kept.ctypes.data, marks.ctypes.data, here * cells, outputs, corners.ctypes.data, channels, line, lists, counts, by_bias)
         for output in range(outputs):
             for row in range(0, tall, runs):
                 for at in range(0, padded, block):
-                    _weighted_runs(shape, values[output].ctypes.data, starts[output].ctypes.data, counts[output], framed.ctypes.data + 4 * (row * line + at), line, by_weight.ctypes.data + 4 * ((output * tall + row) * padded + at), padded)
+                    _add_runs(shape, lists[output].ctypes.data, counts[output], framed.ctypes.data + 4 * (row * line + at), line, by_weight.ctypes.data + 4 * ((output * tall + row) * padded + at), padded)
         if wants_x:
             framed_error[:] = 0
-            for cell in range(here * cells):
-                _list_by_place(own_error[cell], own_out[cell], own_which[cell], rectified, tall * padded, starts4, values4, counts4)
-                for place in range(side * side):
-                    for row in range(0, tall, runs):
-                        for at in range(0, padded, block):
-                            _weighted_runs(shape, values4[place].ctypes.data, starts4[place].ctypes.data, counts4[place], kernels.ctypes.data + 4 * (row * padded + at), padded, framed_error.ctypes.data + 4 * (corners[cell] + offsets[place] + row * line + at), line)
+            for begin in range(0, here * cells, CELLS):
+                end = min(begin + CELLS, here * cells)
+                for cell in range(begin, end):
+                    list_by_place(kept.ctypes.data + 4 * cell * outputs, marks.ctypes.data + cell * outputs, outputs, tall * padded, lists4[cell - begin].ctypes.data, outputs + 1, counts4[cell - begin].ctypes.data)
+                for row in range(0, tall, runs):
+                    for at in range(0, padded, block):
+                        for cell in range(begin, end):
+                            for place in range(side * side):
+                                _add_runs(shape, lists4[cell - begin, place].ctypes.data, counts4[cell - begin, place], kernels.ctypes.data + 4 * (row * padded + at), padded, framed_error.ctypes.data + 4 * (corners[cell] + offsets[place] + row * line + at), line)
             _unframe(framed_error, pad, by_x[first : first + here])
     found = np.empty(weight.shape, np.float32)
     for output in range(outputs):

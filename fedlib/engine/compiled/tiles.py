@@ -174,29 +174,108 @@ def table_tile(rows: int, columns: int):
     return tile
 
 
-def weighted_runs_tile(runs: int, vectors: int):
-    """c[r, v] += sum_k weight[k] * a[start[k] + r * a_run + v]: a few runs of floats, summed over places listed by `start`."""
+def runs_tile(runs: int, vectors: int):
+    """c[r, v] += sum_k weight[k] * a[start[k] + r * a_run + v]: a few runs of floats, summed over the entries of a list.
+
+    An entry is 64 bits: `start` in the lower half, `weight` in the upper.
+    """
 
     @intrinsic
-    def tile(typing, weight, start, count, a, a_run, c, c_run):
+    def tile(typing, entries, count, a, a_run, c, c_run):
         def write(context, builder, signature, arguments):
-            weight, start, count, a, a_run, c, c_run = arguments
+            entries, count, a, a_run, c, c_run = arguments
             write = _Writer(builder)
             sums = write.sums(runs, vectors, LANES)
             each = [(r, v) for r in range(runs) for v in range(vectors)]
             for r, v in each:
                 builder.store(write.load(c, write.at(r, c_run, _INDEX(LANES * v)), LANES), sums[r][v])
             with write.loop(_INDEX(0), count, 1) as k:
-                left, first = write.spread(write.load(weight, k, 1), LANES), write.integer(start, k)
+                half = builder.shl(k, _INDEX(1))
+                first = builder.sext(builder.load(write.pointer(entries, half, _BITS)), _INDEX)
+                weight = write.spread(write.load(entries, builder.add(half, _INDEX(1)), 1), LANES)
                 for r, v in each:
-                    write.add_product(left, write.load(a, builder.add(first, write.at(r, a_run, _INDEX(LANES * v))), LANES), sums[r][v])
+                    place = builder.add(first, write.at(r, a_run, _INDEX(LANES * v)))
+                    write.add_product(weight, write.load(a, place, LANES), sums[r][v])
             for r, v in each:
                 write.store(builder.load(sums[r][v]), c, write.at(r, c_run, _INDEX(LANES * v)))
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 7), write
+        return types.void(*[types.intp] * 6), write
 
     return tile
+
+
+def list_by_channel(lanes: int):
+    """Lists (as `runs_tile` reads them) of what is not zero in some columns of `error`, one list a column, and the sums.
+
+    Cell i begins at corners[i]; `which` says in which of its four places the error belongs, `right` and `down` how far they are.
+    """
+
+    @intrinsic
+    def tile(typing, error, which, row, corners, cells, right, down, lists, length, counts, totals):
+        def write(context, builder, signature, arguments):
+            error, which, row, corners, cells, right, down, lists, length, counts, totals = arguments
+            write = _Writer(builder)
+            wide, narrow = ir.VectorType(_BITS, lanes), ir.VectorType(ir.IntType(8), lanes)
+            zero, none = ir.Constant(wide, [0] * lanes), ir.Constant(ir.VectorType(_FLOAT, lanes), [0.0] * lanes)
+            total = cgutils.alloca_once_value(builder, write.load(totals, _INDEX(0), lanes))
+            begins = [builder.add(lists, builder.mul(length, _INDEX(8 * lane))) for lane in range(lanes)]
+            ends = [cgutils.alloca_once_value(builder, begin) for begin in begins]
+            right, down = (write.spread(builder.insert_element(ir.Constant(ir.VectorType(_BITS, 1), [0]), builder.trunc(far, _BITS), _BITS(0)), lanes) for far in (right, down))
+            with write.loop(_INDEX(0), cells, 1) as cell:
+                at = builder.mul(cell, row)
+                value = write.load(error, at, lanes)
+                builder.store(builder.fadd(builder.load(total), value), total)
+                place = builder.load(builder.inttoptr(builder.add(which, at), narrow.as_pointer()), align=1)
+                start = write.spread(builder.insert_element(ir.Constant(ir.VectorType(_BITS, 1), [0]), builder.trunc(write.integer(corners, cell), _BITS), _BITS(0)), lanes)
+                for bit, far in ((1, right), (2, down)):
+                    there = builder.icmp_unsigned("!=", builder.and_(place, ir.Constant(narrow, [bit] * lanes)), ir.Constant(narrow, [0] * lanes))
+                    start = builder.add(start, builder.select(there, far, zero))
+                woven = ir.Constant(ir.VectorType(_BITS, 2 * lanes), [half * lanes + lane for lane in range(lanes) for half in range(2)])
+                both = builder.bitcast(builder.shuffle_vector(start, builder.bitcast(value, wide), woven), ir.VectorType(_INDEX, lanes))
+                kept = builder.zext(builder.bitcast(builder.fcmp_unordered("une", value, none), ir.IntType(lanes)), _INDEX)
+                for lane in range(lanes):
+                    end = builder.load(ends[lane])
+                    builder.store(builder.extract_element(both, _BITS(lane)), builder.inttoptr(end, _INDEX.as_pointer()))
+                    grown = builder.shl(builder.and_(builder.lshr(kept, _INDEX(lane)), _INDEX(1)), _INDEX(3))
+                    builder.store(builder.add(end, grown), ends[lane])
+            write.store(builder.load(total), totals, _INDEX(0))
+            for lane in range(lanes):
+                count = builder.lshr(builder.sub(builder.load(ends[lane]), begins[lane]), _INDEX(3))
+                builder.store(count, builder.inttoptr(builder.add(counts, _INDEX(8 * lane)), _INDEX.as_pointer()))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 11), write
+
+    return tile
+
+
+@intrinsic
+def list_by_place(typing, error, which, channels, step, lists, length, counts):
+    """Lists (as `runs_tile` reads them) of what is not zero in one row of `error`, one for each of the cell's four places.
+
+    Channel i begins at i * step. The lists' lengths share one register, 16 bits each, so no length waits for memory.
+    """
+
+    def write(context, builder, signature, arguments):
+        error, which, channels, step, lists, length, counts = arguments
+        write = _Writer(builder)
+        lengths = cgutils.alloca_once_value(builder, _INDEX(0))
+        with write.loop(_INDEX(0), channels, 1) as channel:
+            value = builder.load(write.pointer(error, channel, _FLOAT))
+            place = builder.zext(builder.load(builder.inttoptr(builder.add(which, channel), ir.IntType(8).as_pointer())), _INDEX)
+            shift, old = builder.shl(place, _INDEX(4)), builder.load(lengths)
+            slot = builder.add(builder.mul(place, length), builder.and_(builder.lshr(old, shift), _INDEX(0xFFFF)))
+            both = builder.or_(builder.mul(channel, step), builder.shl(builder.zext(builder.bitcast(value, _BITS), _INDEX), _INDEX(32)))
+            builder.store(both, builder.inttoptr(builder.add(lists, builder.shl(slot, _INDEX(3))), _INDEX.as_pointer()))
+            kept = builder.zext(builder.fcmp_unordered("une", value, _FLOAT(0.0)), _INDEX)
+            builder.store(builder.add(old, builder.shl(kept, shift)), lengths)
+        for place in range(4):
+            found = builder.and_(builder.lshr(builder.load(lengths), _INDEX(16 * place)), _INDEX(0xFFFF))
+            builder.store(found, builder.inttoptr(builder.add(counts, _INDEX(8 * place)), _INDEX.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 7), write
 
 
 def largest_of_four(lanes: int):
