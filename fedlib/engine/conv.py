@@ -83,40 +83,39 @@ def _halves(layer: nn.Module) -> bool:
 
 def _convolve(layer: nn.Conv2d, x, weight, bias, following: list[nn.Module]) -> torch.Tensor:
     """The convolution and what follows it, compiled where it has the usual form."""
-    if _is_usual(layer, x, following):
-        return _Convolution.apply(x, weight, bias, layer.padding[0], following)
+    pools, rectifies = (any(isinstance(one, kind) for one in following) for kind in (nn.MaxPool2d, nn.ReLU))
+    if _is_usual(layer, x, pools):
+        return _Convolution.apply(x, weight, bias, layer.padding[0], pools, rectifies)
     x = functional.conv2d(x, weight, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
     for one in following:
         x = one(x)
     return x
 
 
-def _is_usual(layer: nn.Conv2d, x: torch.Tensor, following: list[nn.Module]) -> bool:
+def _is_usual(layer: nn.Conv2d, x: torch.Tensor, pools: bool) -> bool:
     if x.dtype != torch.float32 or layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         return False
     left = [side + 2 * layer.padding[0] - size + 1 for side, size in zip(x.shape[2:], layer.kernel_size, strict=True)]
-    enough = min(left) >= (2 if any(map(_halves, following)) else 1)
+    enough = min(left) >= (2 if pools else 1)
     return enough and layer.stride == layer.dilation == (1, 1) and layer.padding[0] == layer.padding[1]
 
 
 class _Convolution(torch.autograd.Function):
     @staticmethod
-    def forward(context, x, weight, bias, padding, following):
-        x, weight = (_channels_last(part) for part in (x, weight))
-        pools, context.rectifies = (any(isinstance(one, kind) for one in following) for kind in (nn.MaxPool2d, nn.ReLU))
-        out, which = convolution.forward(x, weight, np.ascontiguousarray(bias.detach()), padding, pools, context.rectifies)
-        context.saved, context.padding = (x, weight, out, which), padding
+    def forward(context, x, weight, bias, padding, pools, rectifies):
+        x, weight = _channels_last(x), _channels_last(weight)
+        context.form = convolution.form(x.shape[1:], weight.shape, padding, pools, rectifies)
+        out, which = convolution.forward(context.form, x, weight, np.ascontiguousarray(bias.detach()))
+        context.saved = x, weight, out, which
         return _channels_first(out)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(context, error):
-        wants_x, (height, length) = context.needs_input_grad[0], (context.saved[1].shape[1], context.saved[1][0, 0].size)
-        shape = convolution.shape_of_runs(height, length)
-        by_weight, by_bias, by_x = convolution.backward(
-            *context.saved, _channels_last(error), context.padding, context.rectifies, shape, *convolution.RUNS[shape], wants_x
-        )
-        return _channels_first(by_x) if wants_x else None, _channels_first(by_weight), torch.from_numpy(by_bias), None, None
+        wants_x = context.needs_input_grad[0]
+        by_weight, by_bias, by_x = convolution.backward(context.form, *context.saved, _channels_last(error), wants_x)
+        found = _channels_first(by_x) if wants_x else None, _channels_first(by_weight), torch.from_numpy(by_bias)
+        return *found, None, None, None
 
 
 def _channels_last(x: torch.Tensor) -> np.ndarray:

@@ -1,100 +1,133 @@
 """Convolutions of stride one, with the pooling and the rectifier behind them, in machine code.
 
 Samples lie channels last, so a row of the kernel meets one run of neighbouring floats: three columns of 32 channels are 96
-floats. Forward, a tile of six places by sixteen output channels is summed over the kernel. Backward, the error behind a
-pooling and a rectifier is mostly zero: one place in four survives the first, about half of those the second. The gradients
-are therefore sums over lists of what is not zero, each entry a multiple of a run of the input (or of the kernel).
+floats. Forward, a tile of six places by sixteen outputs is summed over the kernel. Backward, the error behind a pooling
+and a rectifier is mostly zero: one place in four survives the first, a part of those the second. Gradients are therefore
+sums over lists of what is not zero: each entry is a multiple of runs of the input, or of runs of a kernel.
 
 A few samples at a time go through all of this, so what is between convolution and rectifier never leaves the cache.
 """
+
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from fedlib.engine.compiled import compiled
 from fedlib.engine.compiled.tiles import LANES, largest_of_four, list_by_channel, list_by_place, runs_tile, table_tile
 
-STRIP = 2 * LANES  # output channels of a tile
-PLACES = 6  # places of a tile
-CELLS = 64
-TOGETHER = 64  # so many places at least are worth going through at once
+PLACES, STRIP = 6, 2 * LANES  # places and outputs of a tile
+TOGETHER = 64  # small samples are taken together until they have so many places
+CELLS = 64  # for so many cells at a time the kernels' rows are kept in the nearest cache
 
-_tile = table_tile(PLACES, 2)
+_tile = table_tile(PLACES, STRIP // LANES)
 _largest_8, _largest_1 = largest_of_four(LANES), largest_of_four(1)
 _list_8, _list_1 = list_by_channel(LANES), list_by_channel(1)
 
-RUNS = ((1, 12), (1, 10), (1, 8), (3, 4), (3, 2), (3, 1), (5, 2), (5, 1))  # shapes of `_add_runs`, by number
+RUNS = ((1, 12), (1, 10), (1, 8), (3, 4), (3, 2), (3, 1), (5, 2), (5, 1))  # runs and vectors of a tile, by its number
 _runs_1x12, _runs_1x10, _runs_1x8, _runs_3x4, _runs_3x2, _runs_3x1, _runs_5x2, _runs_5x1 = (
     runs_tile(*shape) for shape in RUNS
 )
 
 
-def shape_of_runs(height: int, length: int) -> int:
-    """Which of RUNS covers a kernel of `height` rows of `length` floats at the least cost."""
+class Form(NamedTuple):
+    """A convolution's sizes. A cell is what becomes one output: a place of the kernel, or four that are pooled."""
 
-    def cost(shape):
-        runs, vectors = shape
-        tiles = height // runs * -(-length // (LANES * vectors))
-        return tiles * (max(8, runs * vectors) + 2) if height % runs == 0 else np.inf
+    height: int  # of a sample with the zeros around it
+    width: int
+    channels: int
+    pad: int
+    outputs: int
+    tall: int  # the kernel's sides
+    broad: int
+    rows: int  # cells of a sample
+    columns: int
+    side: int  # of a cell in places: 2 with pooling, 1 without
+    rectified: bool
+    tile: int  # a number in RUNS, for the gradients
+    runs: int
+    block: int  # floats of a tile's run
+    length: int  # of a kernel's row, whole blocks
 
-    return min(range(len(RUNS)), key=lambda number: cost(RUNS[number]))
+
+@cache
+def form(sample: tuple[int, int, int], kernels: tuple[int, int, int, int], pad: int, pooled: bool, rectified: bool) -> Form:
+    """For samples (height, width, channels) and kernels (outputs, height, width, channels)."""
+    height, width, channels = sample[0] + 2 * pad, sample[1] + 2 * pad, sample[2]
+    outputs, tall, broad, _ = kernels
+    side = 2 if pooled else 1
+    tile = min(range(len(RUNS)), key=lambda number: _cost(*RUNS[number], tall, broad * channels))
+    block = RUNS[tile][1] * LANES
+    return Form(
+        height, width, channels, pad, outputs, tall, broad, (height - tall + 1) // side, (width - broad + 1) // side, side,
+        rectified, tile, RUNS[tile][0], block, -(-broad * channels // block) * block,
+    )  # fmt: skip
+
+
+def _cost(runs: int, vectors: int, rows: int, length: int) -> float:
+    """Of covering `rows` runs of `length` floats with tiles, about, in multiplications of vectors."""
+    tiles = rows // runs * -(-length // (LANES * vectors))
+    return tiles * (max(8, runs * vectors) + 2) if rows % runs == 0 else np.inf
+
+
+# ---------------------------------------------------------------- memory
 
 
 @compiled
-def _add_runs(shape, entries, count, a, a_run, c, c_run):
-    if shape == 0:
-        _runs_1x12(entries, count, a, a_run, c, c_run)
-    elif shape == 1:
-        _runs_1x10(entries, count, a, a_run, c, c_run)
-    elif shape == 2:
-        _runs_1x8(entries, count, a, a_run, c, c_run)
-    elif shape == 3:
-        _runs_3x4(entries, count, a, a_run, c, c_run)
-    elif shape == 4:
-        _runs_3x2(entries, count, a, a_run, c, c_run)
-    elif shape == 5:
-        _runs_3x1(entries, count, a, a_run, c, c_run)
-    elif shape == 6:
-        _runs_5x2(entries, count, a, a_run, c, c_run)
-    else:
-        _runs_5x1(entries, count, a, a_run, c, c_run)
+def _group(form, samples):
+    """How many samples to take together."""
+    return max(1, min(samples, TOGETHER // (form.rows * form.columns)))
 
 
 @compiled
-def _frame(x, pad, framed):
-    """Samples (samples, height, width, channels) with `pad` zeros around each; `framed` is flat, zero and may be longer."""
+def _frame(form, x, framed):
+    """Samples with zeros around each; `framed` is flat, zero and may be longer."""
     count, height, width, channels = x.shape
-    outer = (width + 2 * pad) * channels
     for sample in range(count):
         for row in range(height):
-            at = (sample * (height + 2 * pad) + row + pad) * outer + pad * channels
+            at = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
             framed[at : at + width * channels] = x[sample, row].reshape(width * channels)
 
 
 @compiled
-def _unframe(framed, pad, x):
+def _unframe(form, framed, x):
     count, height, width, channels = x.shape
-    outer = (width + 2 * pad) * channels
     for sample in range(count):
         for row in range(height):
-            at = (sample * (height + 2 * pad) + row + pad) * outer + pad * channels
+            at = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
             x[sample, row].reshape(width * channels)[:] = framed[at : at + width * channels]
 
 
 @compiled
-def _places(count, height, width, rows, columns, channels):
-    """Where in the (framed) samples, height x width each, the kernel's corner lies for each output; whole tiles of them."""
-    total = count * rows * columns
-    found = np.zeros((total + PLACES - 1) // PLACES * PLACES, np.int64)
+def _corners(form, count, side, extra):
+    """Where in framed samples each cell begins, if cells have this side; `extra` zeros behind."""
+    rows, columns = form.rows * form.side // side, form.columns * form.side // side
+    found = np.zeros(count * rows * columns + extra, np.int64)
     for sample in range(count):
         for row in range(rows):
             for column in range(columns):
-                found[(sample * rows + row) * columns + column] = ((sample * height + row) * width + column) * channels
+                at = ((sample * form.height + side * row) * form.width + side * column) * form.channels
+                found[(sample * rows + row) * columns + column] = at
+    return found
+
+
+# ---------------------------------------------------------------- forward
+
+
+@compiled
+def _steps(form):
+    """How far each float of a kernel's window is from its corner."""
+    run = form.broad * form.channels
+    found = np.empty(form.tall * run, np.int64)
+    for row in range(form.tall):
+        for k in range(run):
+            found[row * run + k] = row * form.width * form.channels + k
     return found
 
 
 @compiled
 def _strips(weight):
-    """The kernels (outputs, height, width, channels) as the tiles read them: (strip, place in the kernel, 16 outputs)."""
+    """The kernels (outputs, height, width, channels) as tiles read them: (strip, place in the kernel, 16 outputs)."""
     outputs, depth = weight.shape[0], weight[0].size
     found = np.zeros(((outputs + STRIP - 1) // STRIP, depth, STRIP), np.float32)
     flat = weight.reshape(outputs, depth)
@@ -105,166 +138,196 @@ def _strips(weight):
 
 
 @compiled
-def _pool(wide, width, rows, columns, channels, stride, out, which):
-    """2 x 2 maxima of one sample's places (row of `width`, `stride` floats each), and where in the square they were."""
-    whole = channels // LANES * LANES
-    for row in range(rows):
-        for column in range(columns):
-            a = wide + 4 * (2 * row * width + 2 * column) * stride
-            to = (row * columns + column) * channels
-            for channel in range(0, whole, LANES):
-                _largest_8(a + 4 * channel, stride, width * stride, out + 4 * (to + channel), which + to + channel)
-            for channel in range(whole, channels):
-                _largest_1(a + 4 * channel, stride, width * stride, out + 4 * (to + channel), which + to + channel)
+def _convolve(framed, places, count, steps, strips, wide):
+    """`wide` (places, strips * 16) for the first `count` places; the last tile may fill a few rows more."""
+    depth, stride = len(steps), wide.shape[1]
+    for strip in range(len(strips)):
+        for place in range(0, count, PLACES):
+            _tile(
+                framed.ctypes.data, places[place:].ctypes.data, steps.ctypes.data, depth, strips[strip].ctypes.data,
+                wide.ctypes.data + 4 * (place * stride + strip * STRIP), stride,
+            )  # fmt: skip
+
+
+@compiled
+def _pool(form, wide, stride, out, which):
+    """2 x 2 maxima of one sample and where in the square they were; all by address, `stride` floats a place in `wide`."""
+    whole, down = form.outputs // LANES * LANES, 2 * form.columns * stride
+    for row in range(form.rows):
+        for column in range(form.columns):
+            a = wide + 4 * (2 * row * down + 2 * column * stride)
+            to = (row * form.columns + column) * form.outputs
+            for output in range(0, whole, LANES):
+                _largest_8(a + 4 * output, stride, down, out + 4 * (to + output), which + to + output)
+            for output in range(whole, form.outputs):
+                _largest_1(a + 4 * output, stride, down, out + 4 * (to + output), which + to + output)
 
 
 @compiled
 def _add_bias(out, bias, rectified):
     """Adds the bias to each row; the rectifier keeps a NaN."""
     zero = np.float32(0)
-    for place in range(len(out)):
-        row = out[place]
+    for cell in range(len(out)):
+        row = out[cell]
         if rectified:
-            for channel in range(len(bias)):
-                value = row[channel] + bias[channel]
-                row[channel] = zero if value < zero else value
+            for output in range(len(bias)):
+                value = row[output] + bias[output]
+                row[output] = zero if value < zero else value
         else:
-            for channel in range(len(bias)):
-                row[channel] += bias[channel]
+            for output in range(len(bias)):
+                row[output] += bias[output]
 
 
 @compiled
-def forward(x, weight, bias, pad, pooled, rectified):
+def forward(form, x, weight, bias):
     """Convolution, 2 x 2 maxima if wanted, bias, rectifier if wanted: (samples, rows, columns, outputs) and where maxima were."""
-    samples, height, width, channels = x.shape
-    height, width = height + 2 * pad, width + 2 * pad
-    outputs, tall, broad = weight.shape[:3]
-    rows, columns, side = height - tall + 1, width - broad + 1, 2 if pooled else 1
-    out = np.empty((samples, rows // side, columns // side, outputs), np.float32)
-    which = np.zeros(out.shape if pooled else (0, 0, 0, 0), np.uint8)
-    group = max(1, min(samples, TOGETHER // (rows * columns)))
-    framed = np.zeros(group * height * width * channels, np.float32)
-    places, steps = _places(group, height, width, rows, columns, channels), _places(1, height, width, tall, broad * channels, 1)
-    for tap in range(tall * broad * channels):
-        steps[tap] = tap // (broad * channels) * width * channels + tap % (broad * channels)
-    strips = _strips(weight)
-    stride, depth = len(strips) * STRIP, strips.shape[1]
-    wide = np.empty(len(places) * stride, np.float32)
+    samples, cells, group = len(x), form.rows * form.columns, _group(form, len(x))
+    out = np.empty((samples, cells, form.outputs), np.float32)
+    which = np.empty((samples if form.side == 2 else 0, cells, form.outputs), np.uint8)
+    framed = np.zeros(group * form.height * form.width * form.channels, np.float32)
+    places, steps, strips = _corners(form, group, 1, PLACES), _steps(form), _strips(weight)
+    each, stride = cells * form.side * form.side, len(strips) * STRIP
+    wide = np.empty((len(places), stride), np.float32)
     for first in range(0, samples, group):
-        here = min(group, samples - first)
-        _frame(x[first : first + here], pad, framed)
-        for strip in range(len(strips)):
-            for place in range(0, here * rows * columns, PLACES):
-                _tile(
-                    framed.ctypes.data, places.ctypes.data + 8 * place, steps.ctypes.data, depth,
-                    strips.ctypes.data + 4 * strip * depth * STRIP, wide.ctypes.data + 4 * (place * stride + strip * STRIP), stride,
-                )  # fmt: skip
-        for sample in range(here):
-            own = wide[sample * rows * columns * stride :]
-            to = out[first + sample].reshape(-1, outputs)
-            if pooled:
-                _pool(
-                    own.ctypes.data, columns, rows // 2, columns // 2, outputs, stride, to.ctypes.data,
-                    which.ctypes.data + (first + sample) * to.size,
-                )  # fmt: skip
+        last = min(first + group, samples)
+        _frame(form, x[first:last], framed)
+        _convolve(framed, places, (last - first) * each, steps, strips, wide)
+        for sample in range(first, last):
+            own = wide[(sample - first) * each :]
+            if form.side == 2:
+                _pool(form, own.ctypes.data, stride, out[sample].ctypes.data, which[sample].ctypes.data)
             else:
-                for place in range(rows * columns):
-                    to[place] = own[place * stride : place * stride + outputs]
-            _add_bias(to, bias, rectified)
-    return out, which
+                for cell in range(cells):
+                    out[sample, cell] = own[cell, : form.outputs]
+            _add_bias(out[sample], bias, form.rectified)
+    return out.reshape(samples, form.rows, form.columns, form.outputs), which
+
+
+# ---------------------------------------------------------------- backward
 
 
 @compiled
-def _kept(error, out, rectified, kept):
-    """The error before the rectifier."""
-    zero = np.float32(0)
-    if rectified:
-        for i in range(len(error)):
-            kept[i] = zero if out[i] <= zero else error[i]
+def _add_runs(tile, entries, count, a, a_run, c, c_run):
+    if tile == 0:
+        _runs_1x12(entries, count, a, a_run, c, c_run)
+    elif tile == 1:
+        _runs_1x10(entries, count, a, a_run, c, c_run)
+    elif tile == 2:
+        _runs_1x8(entries, count, a, a_run, c, c_run)
+    elif tile == 3:
+        _runs_3x4(entries, count, a, a_run, c, c_run)
+    elif tile == 4:
+        _runs_3x2(entries, count, a, a_run, c, c_run)
+    elif tile == 5:
+        _runs_3x1(entries, count, a, a_run, c, c_run)
+    elif tile == 6:
+        _runs_5x2(entries, count, a, a_run, c, c_run)
     else:
-        kept[: len(error)] = error
+        _runs_5x1(entries, count, a, a_run, c, c_run)
 
 
 @compiled
-def _lists(error, which, cells, outputs, corners, right, down, lists, counts, by_bias):
+def _before_rectifier(error, out, kept):
+    """The error that goes on: what the rectifier put to zero has none."""
+    zero = np.float32(0)
+    for i in range(len(error)):
+        kept[i] = zero if out[i] <= zero else error[i]
+
+
+@compiled
+def _lists_by_output(form, kept, which, corners, cells, lists, counts, by_bias):
     """What of the error (cells, outputs) is not zero, a list for each output; `by_bias` gains the sums."""
-    length, whole = lists.shape[1], outputs // LANES * LANES
+    outputs, right, down, length = form.outputs, form.channels, form.width * form.channels, lists.shape[1]
+    error, marks, starts, whole = kept.ctypes.data, which.ctypes.data, corners.ctypes.data, form.outputs // LANES * LANES
     for output in range(0, whole, LANES):
         _list_8(
-            error + 4 * output, which + output, outputs, corners, cells, right, down,
-            lists[output].ctypes.data, length, counts[output:].ctypes.data, by_bias[output:].ctypes.data,
+            error + 4 * output, marks + output, outputs, starts, cells, right, down, lists[output].ctypes.data, length,
+            counts[output:].ctypes.data, by_bias[output:].ctypes.data,
         )  # fmt: skip
     for output in range(whole, outputs):
         _list_1(
-            error + 4 * output, which + output, outputs, corners, cells, right, down,
-            lists[output].ctypes.data, length, counts[output:].ctypes.data, by_bias[output:].ctypes.data,
+            error + 4 * output, marks + output, outputs, starts, cells, right, down, lists[output].ctypes.data, length,
+            counts[output:].ctypes.data, by_bias[output:].ctypes.data,
         )  # fmt: skip
 
 
 @compiled
-def _corners(count, height, width, rows, columns, side, channels):
-    """Where the window of each cell begins: cells of side x side outputs."""
-    found = np.empty(count * rows * columns, np.int64)
-    for sample in range(count):
-        for row in range(rows):
-            for column in range(columns):
-                at = ((sample * height + side * row) * width + side * column) * channels
-                found[(sample * rows + row) * columns + column] = at
+def _add_by_weight(form, framed, lists, counts, by_weight):
+    """To each kernel's gradient: the windows of the samples that its error meets, times the error."""
+    line = form.width * form.channels
+    for output in range(form.outputs):
+        for row in range(0, form.tall, form.runs):
+            for at in range(0, form.length, form.block):
+                _add_runs(
+                    form.tile, lists[output].ctypes.data, counts[output], framed.ctypes.data + 4 * (row * line + at), line,
+                    by_weight.ctypes.data + 4 * ((output * form.tall + row) * form.length + at), form.length,
+                )  # fmt: skip
+
+
+@compiled
+def _add_by_x(form, kept, which, corners, kernels, lists, counts, by_x):
+    """To the gradient by some cells' framed samples: in each place's window the kernels, times their errors."""
+    outputs, line = form.outputs, form.width * form.channels
+    for cell in range(len(corners)):
+        list_by_place(
+            kept.ctypes.data + 4 * cell * outputs, which.ctypes.data + cell * outputs, outputs, form.tall * form.length,
+            lists[cell].ctypes.data, lists.shape[2], counts[cell].ctypes.data,
+        )  # fmt: skip
+    for row in range(0, form.tall, form.runs):
+        for at in range(0, form.length, form.block):
+            for cell in range(len(corners)):
+                for place in range(form.side * form.side):
+                    start = corners[cell] + place % 2 * form.channels + (place // 2 + row) * line
+                    _add_runs(
+                        form.tile, lists[cell, place].ctypes.data, counts[cell, place],
+                        kernels.ctypes.data + 4 * (row * form.length + at), form.length,
+                        by_x.ctypes.data + 4 * (start + at), line,
+                    )  # fmt: skip
+
+
+@compiled
+def _long_rows(form, weight):
+    """The kernels with zeros behind each row, up to whole blocks."""
+    found = np.zeros((form.outputs, form.tall, form.length), np.float32)
+    run = form.broad * form.channels
+    for output in range(form.outputs):
+        for row in range(form.tall):
+            found[output, row, :run] = weight[output, row].reshape(run)
     return found
 
 
 @compiled
-def backward(x, weight, out, which, error, pad, rectified, shape, runs, vectors, wants_x):
-    """Gradients by the weights, the biases and, if wanted, the input; `shape` is the number of (runs, vectors) in RUNS."""
-    samples, inner_height, inner_width, channels = x.shape
-    height, width = inner_height + 2 * pad, inner_width + 2 * pad
-    outputs, tall, broad = weight.shape[:3]
-    rows, columns, side = out.shape[1], out.shape[2], 2 if which.size else 1
-    length = broad * channels
-    block = LANES * vectors
-    padded = (length + block - 1) // block * block
-    line = width * channels
-    kernels = np.zeros((outputs, tall, padded), np.float32)
-    for output in range(outputs):
-        for row in range(tall):
-            kernels[output, row, :length] = weight[output, row].reshape(length)
-    by_weight = np.zeros((outputs, tall, padded), np.float32)
-    by_bias = np.zeros(outputs, np.float32)
-    group = max(1, min(samples, TOGETHER // (rows * columns)))
-    cells = rows * columns
-    framed = np.zeros(group * height * line + padded, np.float32)
-    framed_error = np.zeros(group * height * line + padded if wants_x else 0, np.float32)
+def backward(form, x, weight, out, which, error, wants_x):
+    """Gradients by the weights, the biases and, if wanted, the input, from the error at the output."""
+    samples, cells, outputs, group = len(x), form.rows * form.columns, form.outputs, _group(form, len(x))
+    kernels, by_bias = _long_rows(form, weight), np.zeros(outputs, np.float32)
+    by_weight = np.zeros_like(kernels)
     by_x = np.empty(x.shape if wants_x else (0, 0, 0, 0), np.float32)
-    corners = _corners(group, height, width, rows, columns, side, channels)
-    offsets = np.array([0, channels, line, line + channels])
-    kept = np.empty(group * cells * outputs, np.float32)
-    nowhere = np.zeros(group * cells * outputs if side == 1 else 0, np.uint8)
-    lists, counts = np.empty((max(outputs, 4), max(group * cells, outputs) + 1), np.int64), np.zeros(max(outputs, 4), np.int64)
-    lists4, counts4 = np.empty((CELLS, 4, outputs + 1), np.int64), np.empty((CELLS, 4), np.int64)
+    framed = np.zeros(group * form.height * form.width * form.channels + form.length, np.float32)
+    framed_by_x = np.zeros_like(framed)
+    corners, kept = _corners(form, group, form.side, 0), np.empty(group * cells * outputs, np.float32)
+    marks = np.zeros(group * cells * outputs, np.uint8)
+    lists, counts = np.empty((outputs, group * cells + 1), np.int64), np.empty(outputs, np.int64)
+    lists_by_place, counts_by_place = np.empty((CELLS, 4, outputs + 1), np.int64), np.empty((CELLS, 4), np.int64)
     for first in range(0, samples, group):
-        here = min(group, samples - first)
-        _frame(x[first : first + here], pad, framed)
-        _kept(error[first : first + here].reshape(-1), out[first : first + here].reshape(-1), rectified, kept)
-        marks = which[first : first + here].reshape(-1) if side == 2 else nowhere
-        _lists(kept.ctypes.data, marks.ctypes.data, here * cells, outputs, corners.ctypes.data, channels, line, lists, counts, by_bias)
-        for output in range(outputs):
-            for row in range(0, tall, runs):
-                for at in range(0, padded, block):
-                    _add_runs(shape, lists[output].ctypes.data, counts[output], framed.ctypes.data + 4 * (row * line + at), line, by_weight.ctypes.data + 4 * ((output * tall + row) * padded + at), padded)
+        last = min(first + group, samples)
+        here = (last - first) * cells
+        _frame(form, x[first:last], framed)
+        if form.rectified:
+            _before_rectifier(error[first:last].reshape(-1), out[first:last].reshape(-1), kept)
+        else:
+            kept[: here * outputs] = error[first:last].reshape(-1)
+        if form.side == 2:
+            marks = which[first:last].reshape(-1)
+        _lists_by_output(form, kept, marks, corners, here, lists, counts, by_bias)
+        _add_by_weight(form, framed, lists, counts, by_weight)
         if wants_x:
-            framed_error[:] = 0
-            for begin in range(0, here * cells, CELLS):
-                end = min(begin + CELLS, here * cells)
-                for cell in range(begin, end):
-                    list_by_place(kept.ctypes.data + 4 * cell * outputs, marks.ctypes.data + cell * outputs, outputs, tall * padded, lists4[cell - begin].ctypes.data, outputs + 1, counts4[cell - begin].ctypes.data)
-                for row in range(0, tall, runs):
-                    for at in range(0, padded, block):
-                        for cell in range(begin, end):
-                            for place in range(side * side):
-                                _add_runs(shape, lists4[cell - begin, place].ctypes.data, counts4[cell - begin, place], kernels.ctypes.data + 4 * (row * padded + at), padded, framed_error.ctypes.data + 4 * (corners[cell] + offsets[place] + row * line + at), line)
-            _unframe(framed_error, pad, by_x[first : first + here])
-    found = np.empty(weight.shape, np.float32)
-    for output in range(outputs):
-        for row in range(tall):
-            found[output, row].reshape(length)[:] = by_weight[output, row, :length]
-    return found, by_bias, by_x
+            framed_by_x[:] = 0
+            for cell in range(0, here, CELLS):
+                _add_by_x(
+                    form, kept[cell * outputs :], marks[cell * outputs :], corners[cell : min(cell + CELLS, here)], kernels,
+                    lists_by_place, counts_by_place, framed_by_x,
+                )  # fmt: skip
+            _unframe(form, framed_by_x, by_x[first:last])
+    run = form.broad * form.channels
+    return by_weight[:, :, :run].copy().reshape(weight.shape), by_bias, by_x
