@@ -17,8 +17,7 @@ from fedlib.engine.compiled import compiled
 
 LANES = 8  # floats in a register of AVX2
 
-_FLOAT, _INDEX, _BITS = ir.FloatType(), ir.IntType(64), ir.IntType(32)
-
+_FLOAT, _INDEX, _BITS, _BYTE = ir.FloatType(), ir.IntType(64), ir.IntType(32), ir.IntType(8)
 
 
 class _Writer:
@@ -35,9 +34,13 @@ class _Writer:
         kind = ir.VectorType(_FLOAT, lanes)
         return self.builder.load(self.pointer(base, index, kind), align=4)
 
-    def integer(self, base, index):
-        """Number `index` of a table of 64-bit integers."""
-        return self.builder.load(self.builder.inttoptr(self.builder.add(base, self.builder.shl(index, _INDEX(3))), _INDEX.as_pointer()))
+    def number(self, base, index):
+        """Where number `index` of a table of 64-bit integers lies."""
+        return self.builder.inttoptr(self.builder.add(base, self.builder.shl(index, _INDEX(3))), _INDEX.as_pointer())
+
+    def bytes(self, base, index, lanes: int):
+        """Where some bytes lie."""
+        return self.builder.inttoptr(self.builder.add(base, index), ir.VectorType(_BYTE, lanes).as_pointer())
 
     def store(self, value, base, index) -> None:
         self.builder.store(value, self.pointer(base, index, value.type), align=4)
@@ -50,6 +53,11 @@ class _Writer:
         """A vector of one lane, in all lanes."""
         zeros = ir.Constant(ir.VectorType(_BITS, lanes), [0] * lanes)
         return self.builder.shuffle_vector(scalar, ir.Constant(scalar.type, ir.Undefined), zeros)
+
+    def everywhere(self, index, lanes: int):
+        """An index as 32 bits in all lanes."""
+        one = ir.Constant(ir.VectorType(_BITS, 1), ir.Undefined)
+        return self.spread(self.builder.insert_element(one, self.builder.trunc(index, _BITS), _BITS(0)), lanes)
 
     def sums(self, rows: int, columns: int, lanes: int) -> list[list]:
         """Room for rows x columns sums, zero; LLVM turns it into registers."""
@@ -145,9 +153,9 @@ def _outer_tile(rows: int, columns: int, lanes: int):
 
 
 def table_tile(rows: int, columns: int):
-    """c[i, j] = sum_k a[row[i] + step[k]] * b[k, j]: a product with a matrix whose entries lie anywhere in a, found by two tables.
+    """c[i, j] = sum_k a[row[i] + step[k]] * b[k, j]: two tables say where in a the left matrix lies.
 
-    b holds `columns` vectors a row and no more; lanes go along j.
+    A row of b is `columns` vectors and no more; lanes go along j.
     """
 
     @intrinsic
@@ -156,9 +164,9 @@ def table_tile(rows: int, columns: int):
             a, row, step, depth, b, c, c_row = arguments
             write = _Writer(builder)
             sums = write.sums(rows, columns, LANES)
-            starts = [builder.add(a, builder.shl(write.integer(row, _INDEX(i)), _INDEX(2))) for i in range(rows)]
+            starts = [builder.add(a, builder.shl(builder.load(write.number(row, _INDEX(i))), _INDEX(2))) for i in range(rows)]
             with write.loop(_INDEX(0), depth, 1) as k:
-                there, at = write.integer(step, k), builder.mul(k, _INDEX(columns * LANES))
+                there, at = builder.load(write.number(step, k)), builder.mul(k, _INDEX(columns * LANES))
                 right = [write.load(b, builder.add(at, _INDEX(LANES * j)), LANES) for j in range(columns)]
                 for i in range(rows):
                     left = write.spread(write.load(starts[i], there, 1), LANES)
@@ -205,10 +213,26 @@ def runs_tile(runs: int, vectors: int):
     return tile
 
 
-def list_by_channel(lanes: int):
-    """Lists (as `runs_tile` reads them) of what is not zero in some columns of `error`, one list a column, and the sums.
+def _append_by_channel(write: _Writer, value, start, ends: list) -> None:
+    """(start, value) of each lane at the end of its own list, which grows unless the value is zero."""
+    builder, lanes = write.builder, len(ends)
+    zero = ir.Constant(value.type, [0.0] * lanes)
+    woven = [half * lanes + lane for lane in range(lanes) for half in range(2)]
+    pairs = builder.shuffle_vector(start, builder.bitcast(value, start.type), ir.Constant(ir.VectorType(_BITS, 2 * lanes), woven))
+    entries = builder.bitcast(pairs, ir.VectorType(_INDEX, lanes))
+    kept = builder.zext(builder.bitcast(builder.fcmp_unordered("une", value, zero), ir.IntType(lanes)), _INDEX)
+    for lane in range(lanes):
+        end = builder.load(ends[lane])
+        builder.store(builder.extract_element(entries, _BITS(lane)), write.number(end, _INDEX(0)))
+        grown = builder.shl(builder.and_(builder.lshr(kept, _INDEX(lane)), _INDEX(1)), _INDEX(3))
+        builder.store(builder.add(end, grown), ends[lane])
 
-    Cell i begins at corners[i]; `which` says in which of its four places the error belongs, `right` and `down` how far they are.
+
+def list_by_channel(lanes: int):
+    """Lists for `runs_tile` of what is not zero in some columns of `error`, one list a column; `totals` gain the sums.
+
+    Cell i begins at corners[i]; `which` says in which of its four places the error belongs, `right` and `down` how far
+    apart these are.
     """
 
     @intrinsic
@@ -216,33 +240,24 @@ def list_by_channel(lanes: int):
         def write(context, builder, signature, arguments):
             error, which, row, corners, cells, right, down, lists, length, counts, totals = arguments
             write = _Writer(builder)
-            wide, narrow = ir.VectorType(_BITS, lanes), ir.VectorType(ir.IntType(8), lanes)
-            zero, none = ir.Constant(wide, [0] * lanes), ir.Constant(ir.VectorType(_FLOAT, lanes), [0.0] * lanes)
             total = cgutils.alloca_once_value(builder, write.load(totals, _INDEX(0), lanes))
             begins = [builder.add(lists, builder.mul(length, _INDEX(8 * lane))) for lane in range(lanes)]
             ends = [cgutils.alloca_once_value(builder, begin) for begin in begins]
-            right, down = (write.spread(builder.insert_element(ir.Constant(ir.VectorType(_BITS, 1), [0]), builder.trunc(far, _BITS), _BITS(0)), lanes) for far in (right, down))
+            apart = [(1, write.everywhere(right, lanes)), (2, write.everywhere(down, lanes))]
             with write.loop(_INDEX(0), cells, 1) as cell:
                 at = builder.mul(cell, row)
-                value = write.load(error, at, lanes)
+                value, place = write.load(error, at, lanes), builder.load(write.bytes(which, at, lanes), align=1)
+                start = write.everywhere(builder.load(write.number(corners, cell)), lanes)
+                for bit, distance in apart:
+                    set_ = builder.and_(place, ir.Constant(place.type, [bit] * lanes))
+                    there = builder.icmp_unsigned("!=", set_, ir.Constant(place.type, [0] * lanes))
+                    start = builder.add(start, builder.select(there, distance, ir.Constant(start.type, [0] * lanes)))
                 builder.store(builder.fadd(builder.load(total), value), total)
-                place = builder.load(builder.inttoptr(builder.add(which, at), narrow.as_pointer()), align=1)
-                start = write.spread(builder.insert_element(ir.Constant(ir.VectorType(_BITS, 1), [0]), builder.trunc(write.integer(corners, cell), _BITS), _BITS(0)), lanes)
-                for bit, far in ((1, right), (2, down)):
-                    there = builder.icmp_unsigned("!=", builder.and_(place, ir.Constant(narrow, [bit] * lanes)), ir.Constant(narrow, [0] * lanes))
-                    start = builder.add(start, builder.select(there, far, zero))
-                woven = ir.Constant(ir.VectorType(_BITS, 2 * lanes), [half * lanes + lane for lane in range(lanes) for half in range(2)])
-                both = builder.bitcast(builder.shuffle_vector(start, builder.bitcast(value, wide), woven), ir.VectorType(_INDEX, lanes))
-                kept = builder.zext(builder.bitcast(builder.fcmp_unordered("une", value, none), ir.IntType(lanes)), _INDEX)
-                for lane in range(lanes):
-                    end = builder.load(ends[lane])
-                    builder.store(builder.extract_element(both, _BITS(lane)), builder.inttoptr(end, _INDEX.as_pointer()))
-                    grown = builder.shl(builder.and_(builder.lshr(kept, _INDEX(lane)), _INDEX(1)), _INDEX(3))
-                    builder.store(builder.add(end, grown), ends[lane])
+                _append_by_channel(write, value, start, ends)
             write.store(builder.load(total), totals, _INDEX(0))
             for lane in range(lanes):
                 count = builder.lshr(builder.sub(builder.load(ends[lane]), begins[lane]), _INDEX(3))
-                builder.store(count, builder.inttoptr(builder.add(counts, _INDEX(8 * lane)), _INDEX.as_pointer()))
+                builder.store(count, write.number(counts, _INDEX(lane)))
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 11), write
@@ -252,34 +267,35 @@ def list_by_channel(lanes: int):
 
 @intrinsic
 def list_by_place(typing, error, which, channels, step, lists, length, counts):
-    """Lists (as `runs_tile` reads them) of what is not zero in one row of `error`, one for each of the cell's four places.
+    """Lists for `runs_tile` of what is not zero in one row of `error`, one for each of its cell's four places.
 
-    Channel i begins at i * step. The lists' lengths share one register, 16 bits each, so no length waits for memory.
+    Channel i begins at i * step. The lists' lengths share one register, 16 bits each, so none waits for memory.
     """
 
     def write(context, builder, signature, arguments):
         error, which, channels, step, lists, length, counts = arguments
-        write = _Writer(builder)
+        write, ones = _Writer(builder), _INDEX(0xFFFF)
         lengths = cgutils.alloca_once_value(builder, _INDEX(0))
         with write.loop(_INDEX(0), channels, 1) as channel:
             value = builder.load(write.pointer(error, channel, _FLOAT))
-            place = builder.zext(builder.load(builder.inttoptr(builder.add(which, channel), ir.IntType(8).as_pointer())), _INDEX)
+            place = builder.extract_element(builder.load(write.bytes(which, channel, 1)), _BITS(0))
+            place = builder.zext(place, _INDEX)
             shift, old = builder.shl(place, _INDEX(4)), builder.load(lengths)
-            slot = builder.add(builder.mul(place, length), builder.and_(builder.lshr(old, shift), _INDEX(0xFFFF)))
-            both = builder.or_(builder.mul(channel, step), builder.shl(builder.zext(builder.bitcast(value, _BITS), _INDEX), _INDEX(32)))
-            builder.store(both, builder.inttoptr(builder.add(lists, builder.shl(slot, _INDEX(3))), _INDEX.as_pointer()))
+            slot = builder.add(builder.mul(place, length), builder.and_(builder.lshr(old, shift), ones))
+            weight = builder.shl(builder.zext(builder.bitcast(value, _BITS), _INDEX), _INDEX(32))
+            builder.store(builder.or_(builder.mul(channel, step), weight), write.number(lists, slot))
             kept = builder.zext(builder.fcmp_unordered("une", value, _FLOAT(0.0)), _INDEX)
             builder.store(builder.add(old, builder.shl(kept, shift)), lengths)
         for place in range(4):
-            found = builder.and_(builder.lshr(builder.load(lengths), _INDEX(16 * place)), _INDEX(0xFFFF))
-            builder.store(found, builder.inttoptr(builder.add(counts, _INDEX(8 * place)), _INDEX.as_pointer()))
+            found = builder.and_(builder.lshr(builder.load(lengths), _INDEX(16 * place)), ones)
+            builder.store(found, write.number(counts, _INDEX(place)))
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 7), write
 
 
 def largest_of_four(lanes: int):
-    """The largest of the vectors at a, a + right, a + down and a + down + right, and which of the four it is (the first of equals).
+    """The largest of the vectors at a, right of it, down and both, and which of the four it is: the first of equals.
 
     A NaN counts as largest, the last one if there are several.
     """
@@ -288,15 +304,15 @@ def largest_of_four(lanes: int):
     def tile(typing, a, right, down, largest, which):
         def write(context, builder, signature, arguments):
             a, right, down, largest, which = arguments
-            write, small = _Writer(builder), ir.VectorType(ir.IntType(8), lanes)
+            write, small = _Writer(builder), ir.VectorType(_BYTE, lanes)
             best, place = write.load(a, _INDEX(0), lanes), ir.Constant(small, [0] * lanes)
             for number, where in enumerate((right, down, builder.add(right, down)), 1):
                 value = write.load(a, where, lanes)
-                better = builder.or_(builder.fcmp_ordered("ogt", value, best), builder.fcmp_unordered("uno", value, value))
+                better = builder.or_(builder.fcmp_ordered(">", value, best), builder.fcmp_unordered("uno", value, value))
                 best = builder.select(better, value, best)
                 place = builder.select(better, ir.Constant(small, [number] * lanes), place)
             write.store(best, largest, _INDEX(0))
-            builder.store(place, builder.inttoptr(which, small.as_pointer()), align=1)
+            builder.store(place, write.bytes(which, _INDEX(0), lanes), align=1)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 5), write
