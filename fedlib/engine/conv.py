@@ -145,6 +145,6 @@ def objective_gradient(network: nn.Sequential, weights: torch.Tensor, x: torch.T
     flat = torch.empty_like(weights)
     for block, weight, bias in zip(layout.blocks(network), found[::2], found[1::2], strict=True):
         rows = block.view(flat)
-        rows[:, :-1] = weight.flatten(1)
+        rows[:, :-1].view(weight.shape).copy_(weight)
         rows[:, -1] = bias
     return flat

@@ -80,13 +80,20 @@ def _group(form, samples):
 
 
 @compiled
+def _copy(values, to):
+    """to[...] = values, without the check of lengths, which takes seconds to compile."""
+    for i in range(len(values)):
+        to[i] = values[i]
+
+
+@compiled
 def _frame(form, x, framed):
     """Samples with zeros around each; `framed` is flat, zero and may be longer."""
     count, height, width, channels = x.shape
     for sample in range(count):
         for row in range(height):
             at = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
-            framed[at : at + width * channels] = x[sample, row].reshape(width * channels)
+            _copy(x[sample, row].reshape(width * channels), framed[at : at + width * channels])
 
 
 @compiled
@@ -95,7 +102,7 @@ def _unframe(form, framed, x):
     for sample in range(count):
         for row in range(height):
             at = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
-            x[sample, row].reshape(width * channels)[:] = framed[at : at + width * channels]
+            _copy(framed[at : at + width * channels], x[sample, row].reshape(width * channels))
 
 
 @compiled
@@ -198,7 +205,7 @@ def forward(form, x, weight, bias):
                 _pool(form, own.ctypes.data, stride, out[sample].ctypes.data, which[sample].ctypes.data)
             else:
                 for cell in range(cells):
-                    out[sample, cell] = own[cell, : form.outputs]
+                    _copy(own[cell, : form.outputs], out[sample, cell])
             _add_bias(out[sample], bias, form.rectified)
     return out.reshape(samples, form.rows, form.columns, form.outputs), which
 
@@ -292,8 +299,17 @@ def _long_rows(form, weight):
     run = form.broad * form.channels
     for output in range(form.outputs):
         for row in range(form.tall):
-            found[output, row, :run] = weight[output, row].reshape(run)
+            _copy(weight[output, row].reshape(run), found[output, row])
     return found
+
+
+@compiled
+def _short_rows(form, long):
+    found = np.empty((form.outputs, form.tall, form.broad * form.channels), np.float32)
+    for output in range(form.outputs):
+        for row in range(form.tall):
+            _copy(long[output, row, : found.shape[2]], found[output, row])
+    return found.reshape(form.outputs, form.tall, form.broad, form.channels)
 
 
 @compiled
@@ -316,7 +332,7 @@ def backward(form, x, weight, out, which, error, wants_x):
         if form.rectified:
             _before_rectifier(error[first:last].reshape(-1), out[first:last].reshape(-1), kept)
         else:
-            kept[: here * outputs] = error[first:last].reshape(-1)
+            _copy(error[first:last].reshape(-1), kept)
         if form.side == 2:
             marks = which[first:last].reshape(-1)
         _lists_by_output(form, kept, marks, corners, here, lists, counts, by_bias)
@@ -329,5 +345,4 @@ def backward(form, x, weight, out, which, error, wants_x):
                     lists_by_place, counts_by_place, framed_by_x,
                 )  # fmt: skip
             _unframe(form, framed_by_x, by_x[first:last])
-    run = form.broad * form.channels
-    return by_weight[:, :, :run].copy().reshape(weight.shape), by_bias, by_x
+    return _short_rows(form, by_weight), by_bias, by_x
