@@ -249,8 +249,8 @@ def list_by_channel(lanes: int):
                 value, place = write.load(error, at, lanes), builder.load(write.bytes(which, at, lanes), align=1)
                 start = write.everywhere(builder.load(write.number(corners, cell)), lanes)
                 for bit, distance in apart:
-                    set_ = builder.and_(place, ir.Constant(place.type, [bit] * lanes))
-                    there = builder.icmp_unsigned("!=", set_, ir.Constant(place.type, [0] * lanes))
+                    marked = builder.and_(place, ir.Constant(place.type, [bit] * lanes))
+                    there = builder.icmp_unsigned("!=", marked, ir.Constant(place.type, [0] * lanes))
                     start = builder.add(start, builder.select(there, distance, ir.Constant(start.type, [0] * lanes)))
                 builder.store(builder.fadd(builder.load(total), value), total)
                 _append_by_channel(write, value, start, ends)
