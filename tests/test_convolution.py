@@ -1,0 +1,118 @@
+"""Compiled convolutions against torch in double precision."""
+
+import fedlib  # noqa: F401  first: it pins numerics
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from fedlib.engine import conv, layout
+
+CASES = [  # batch, height, width, channels, outputs, kernel, padding
+    (1, 8, 8, 1, 1, 3, 0),
+    (2, 9, 7, 3, 6, 3, 1),
+    (3, 32, 32, 3, 32, 3, 0),
+    (5, 15, 15, 32, 64, 3, 0),
+    (5, 6, 6, 64, 64, 3, 0),
+    (2, 28, 28, 1, 32, 5, 2),
+    (3, 14, 14, 32, 64, 5, 2),
+    (4, 14, 13, 6, 16, 5, 0),
+    (3, 7, 11, 16, 3, 5, 1),
+    (2, 5, 5, 16, 17, 5, 1),
+    (4, 6, 9, 6, 9, 1, 0),
+    (2, 7, 7, 3, 5, 2, 1),
+]
+
+
+def network(channels, outputs, kernel, padding, pools, rectifies) -> nn.Sequential:
+    layers = [nn.Conv2d(channels, outputs, kernel, padding=padding)]
+    return nn.Sequential(*layers, *([nn.MaxPool2d(2)] if pools else []), *([nn.ReLU()] if rectifies else []))
+
+
+def drawn(*shape, seed=0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    return torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-5 * float(expected.detach().abs().max()))
+
+
+@pytest.mark.parametrize("pools", [False, True])
+@pytest.mark.parametrize("rectifies", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients_are_those_of_torch(case, pools, rectifies):
+    batch, height, width, channels, outputs, kernel, padding = case
+    net = network(channels, outputs, kernel, padding, pools, rectifies)
+    exact = network(channels, outputs, kernel, padding, pools, rectifies).double()
+    exact.load_state_dict(net.state_dict())
+    x = drawn(batch, height, width, channels).movedim(-1, 1).requires_grad_()
+    doubled = x.detach().double().requires_grad_()
+    flat = layout.flatten(net).requires_grad_()
+    found, expected = conv.outputs(net, flat, x)[1], exact(doubled)
+    assert found.shape == expected.shape and close(found, expected)
+    error = drawn(*found.shape, seed=1)
+    by_flat, by_x = torch.autograd.grad(found, [flat, x], error)
+    expected.backward(error.double())
+    assert close(by_x, doubled.grad)
+    assert close(by_flat, layout.gradients(exact))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_sample_has_the_same_bytes_in_any_batch(case):
+    _, height, width, channels, outputs, kernel, padding = case
+    net = network(channels, outputs, kernel, padding, True, True)
+    x, flat = drawn(7, height, width, channels).movedim(-1, 1), layout.flatten(net)
+    found = conv.outputs(net, flat, x)[1]
+    for count in (1, 2, 5):
+        assert torch.equal(conv.outputs(net, flat, x[:count])[1], found[:count])
+
+
+def one_to_one() -> tuple[nn.Sequential, torch.Tensor]:
+    """A convolution that changes nothing, with pooling and rectifier, and its weights."""
+    net = network(1, 1, 1, 0, True, True)
+    return net, torch.tensor([1.0, 0.0])
+
+
+def test_of_equal_values_in_a_square_the_first_gets_the_error():
+    net, flat = one_to_one()
+    x = torch.ones(2, 1, 5, 5).requires_grad_()
+    (by_x,) = torch.autograd.grad(conv.outputs(net, flat, x)[1].sum(), x)
+    expected = torch.zeros(5, 5)
+    expected[:4:2, :4:2] = 1
+    assert torch.equal(by_x[0, 0], expected)
+
+
+def test_nan_goes_through_pooling_and_rectifier_and_so_does_its_error():
+    net, flat = one_to_one()
+    x = -torch.rand(2, 1, 4, 4)
+    x[0, 0, 1, 0] = torch.nan
+    x = x.requires_grad_()
+    found = conv.outputs(net, flat, x)[1]
+    expected = functional.relu(functional.max_pool2d(x, 2))
+    assert torch.equal(found.isnan(), expected.isnan()) and int(found.isnan().sum()) == 1
+    (by_x,) = torch.autograd.grad(found.sum(), x)
+    assert by_x[0, 0, 1, 0] == 1 and int(by_x.count_nonzero()) == 1
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [nn.Conv2d(3, 4, 3, stride=2), nn.ReLU()],
+        [nn.Conv2d(3, 4, 3, padding=(1, 0)), nn.ReLU()],
+        [nn.Conv2d(3, 4, 3), nn.MaxPool2d(3), nn.ReLU()],
+        [nn.Conv2d(3, 4, 3), nn.MaxPool2d(2, ceil_mode=True), nn.ReLU()],
+        [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2)],
+        [nn.Conv2d(3, 4, 3), nn.MaxPool2d(2), nn.MaxPool2d(2)],
+    ],
+)
+def test_other_layers_are_left_to_torch(layers):
+    net, x = nn.Sequential(*layers), drawn(3, 3, 13, 13)
+    found = conv.outputs(net, layout.flatten(net), x)[1]
+    assert torch.allclose(found, net(x), atol=1e-5)
+
+
+def test_an_empty_batch_stays_empty():
+    net = network(3, 4, 3, 0, True, True)
+    assert conv.outputs(net, layout.flatten(net), torch.empty(0, 3, 8, 8))[1].shape == (0, 4, 3, 3)
