@@ -17,7 +17,8 @@ import torch
 from torch.nn import functional
 
 import fedlib
-from fedlib import engine, numerics
+from fedlib import engine, models, numerics
+from fedlib.engine import conv, dense, layout
 
 ROOT = Path(fedlib.__file__).parents[1]
 AVX2 = {"sse4_2", "avx", "avx2", "fma"}
@@ -204,6 +205,20 @@ def digits(values) -> str:
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:12]
 
 
+def dense_gradient(rng) -> torch.Tensor:
+    network = models.build("mlp200", 10, (12, 12))
+    x, y = torch.from_numpy(rng.random((90, 145), np.float32)), torch.from_numpy(rng.integers(0, 10, 90))
+    blocks, weights = layout.blocks(network), 0.1 * torch.from_numpy(rng.standard_normal((1, 71_210), np.float32))
+    return dense.stacked_gradients(blocks, weights, x, y, torch.arange(90)[None], torch.full((1, 90), 1 / 90))
+
+
+def convolutional_gradient(rng) -> torch.Tensor:
+    network = models.build("cnn_fedsr", 10, (3, 32, 32))
+    pictures = torch.from_numpy(rng.integers(0, 256, (9, 32, 32, 3), np.uint8))
+    weights = 0.1 * torch.from_numpy(rng.standard_normal(122_570, np.float32))
+    return conv.gradient(network, weights, conv.images(pictures), torch.arange(9), torch.full((9,), 1 / 9))
+
+
 def building_blocks() -> dict[str, str]:
     """Results of what the methods are made of, on fixed numbers."""
     rng = np.random.default_rng(0)
@@ -211,6 +226,8 @@ def building_blocks() -> dict[str, str]:
     a, b, tall = (torch.from_numpy(values) for values in (a, b, tall))
     logits = engine.product(tall, b[0])
     return {
+        "a dense network": digits(dense_gradient(rng)),
+        "a convolutional network": digits(convolutional_gradient(rng)),
         "stacked products": digits(engine.product(a, b)),
         "a tall product": digits(logits),
         "a weighted sum": digits(engine.weighted_sum(tall[:, 0], tall)),
@@ -226,6 +243,8 @@ def building_blocks() -> dict[str, str]:
 
 
 SAVED = {
+    "a dense network": "c51a7ba25f82",
+    "a convolutional network": "452497c46df7",
     "stacked products": "f97e832d7022",
     "a tall product": "2f62c731704d",
     "a weighted sum": "5e491d16bfeb",
