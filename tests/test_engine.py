@@ -112,6 +112,41 @@ def test_anchored_directions_equal_the_readable_loop_and_pick_the_right_client(m
     assert_equal(fast, slow)
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["one for all", "one each"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pull_and_a_shift_are_terms_of_every_gradient(make_federation, kind, own):
+    fed, clients = make_federation(kind, l2=0.01), np.array([8, 3, 0, 6])
+    work = WORKS["epochs with momentum"]
+    shift = engine.gradients(fed, spread_weights(fed), clients)
+    shift = shift if own else shift[0]
+
+    def direction(weights, batch):
+        return batch.gradient(weights) + 0.4 * weights + (batch.pick(shift) if own else shift)
+
+    fast = engine.train(fed, spread_weights(fed), clients, work, 1, pull=0.4, shift=shift)
+    assert_equal(fast, readable.train(fed, spread_weights(fed), clients, work, 1, direction))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pull_and_a_shift_come_on_top_of_a_direction(make_federation, kind):
+    fed, clients, work = make_federation(kind), np.array([1, 4]), WORKS["steps"]
+    start, half = spread_weights(fed), 0.5 * spread_weights(fed)
+    both = engine.train(fed, start, clients, work, 1, lambda weights, batch: 2 * weights, pull=1.0, shift=half)
+    assert_equal(both, engine.train(fed, start, clients, work, 1, lambda weights, batch: 3 * weights + half))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_full_batches_equal_the_readable_loop(make_federation, kind):
+    fed, clients = make_federation(kind, l2=0.01), np.array([8, 3, 0, 6])
+    work = Work(lr=torch.tensor([0.4, 0.1, 0.0, 0.2]), batch=None, steps=4, momentum=0.5)
+    assert_equal(engine.train(fed, fed.start, clients, work, 1), readable.train(fed, fed.start, clients, work, 1))
+
+
+def test_full_batches_are_counted_in_steps():
+    with pytest.raises(ValueError, match="full batches .* are counted in steps"):
+        Work(lr=0.1, batch=None, epochs=2)
+
+
 @pytest.mark.parametrize("bytes_allowed", [1, 6000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_in_chunks_changes_nothing(make_federation, monkeypatch, kind, bytes_allowed):

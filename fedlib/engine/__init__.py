@@ -137,26 +137,28 @@ def train(
     contrastive terms, discrepancies. All tensors are stacked, the clients first; the objective's l2 term is always in.
     """
     clients = np.asarray(clients)
-    trained = start.expand(len(clients), -1).clone()
+    starts = start.expand(len(clients), -1)
     shift = shift if shift is None or shift.ndim == 2 else shift.unsqueeze(0)
     if federation.dense and not direction and not loss:
-        _train_compiled(federation, trained, clients, work, round, pull, shift)
-        return trained
+        return _train_compiled(federation, starts, clients, work, round, pull, shift)
     descended = _added(direction, pull, shift) if pull or shift is not None else direction
-    _train_stacked(federation, trained, clients, work, round, descended, loss)
-    return trained
+    return _train_stacked(federation, starts, clients, work, round, descended, loss)
 
 
-def _train_compiled(federation, trained: torch.Tensor, clients: np.ndarray, work: Work, round: int, pull, shift) -> None:
+def _train_compiled(federation, starts: torch.Tensor, clients: np.ndarray, work: Work, round: int, pull, shift) -> torch.Tensor:
+    trained = torch.empty(starts.shape)
+
     def train_part(part: slice) -> None:
+        trained[part] = starts[part]
         lr = work.lr[part] if isinstance(work.lr, torch.Tensor) else work.lr
         prepared = schedule(federation, clients[part], replace(work, lr=lr), round)
         own_shift = shift if shift is None or len(shift) == 1 else shift[part]
         dense.descend(federation, trained[part], prepared, work, federation.l2 + pull, own_shift)
 
-    samples = sum(len(federation.rows[client]) for client in clients) * (work.epochs or 0)
-    samples = samples or len(clients) * work.steps * (work.batch or ROWS)
+    passes = work.epochs or (work.steps if work.batch is None else 0)
+    samples = passes * int(federation.sizes[torch.as_tensor(clients)].sum()) or len(clients) * work.steps * work.batch
     crew.share_out(train_part, _parts(len(clients), 6 * federation.start.numel() * samples))
+    return trained
 
 
 def _parts(count: int, flops: float) -> list[slice]:
@@ -182,7 +184,8 @@ def _added(direction: Direction | None, pull: float, shift: torch.Tensor | None)
     return added
 
 
-def _train_stacked(federation, trained: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction, loss) -> None:
+def _train_stacked(federation, starts: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction, loss) -> torch.Tensor:
+    trained = starts.clone(memory_format=torch.contiguous_format)
     # One width for the whole cohort: padding changes how a loss is summed up, and threads must not.
     stacked_width = widest_batch(federation, clients, work) if federation.dense else None
 
@@ -198,6 +201,7 @@ def _train_stacked(federation, trained: torch.Tensor, clients: np.ndarray, work:
             trained[order] = stacked
 
     crew.share_out(train_chunk, _chunks(federation, clients, work))
+    return trained
 
 
 def train_mean(

@@ -5,7 +5,7 @@ describe the layers as in `layout`, a row (start, outputs, inputs) each: the bia
 that meets it in the last column of its input.
 
 One minibatch at a time lives in a room: first the samples, unless they can stay where they are, then the inputs of the
-layers above, (batch, inputs + 1) each, then the errors at the layers' outputs, (batch, outputs) each, and at the end four
+layers above, (batch, inputs + 1) each, then the errors at the layers' outputs, (batch, outputs) each, and at the end some
 rows of a gradient.
 """
 
@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from fedlib.engine.compiled import compiled
 from fedlib.engine.compiled.tiles import dots, outers, prefetch
 
+ROWS = 8  # of a gradient that are computed together
 PIECE = 64  # samples that pass through a network at a time where there are many: they stay in the cache
 CACHE_LINE = 64  # bytes
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -50,7 +51,7 @@ def descend(blocks, weights, x, y, rows, first, last, spans, rates, momentum, l2
             for layer in range(len(blocks) - 1, -1, -1):
                 if layer:
                     _error_below(blocks, own, room, place, len(batch), layer, none)
-                for row in range(0, blocks[layer, 1], 4):
+                for row in range(0, blocks[layer, 1], ROWS):
                     here, there = _gradient_rows(blocks, samples, room, place, len(batch), layer, row)
                     _step(own[there], velocity[there], room[here], own_shift[there], rates[step], momentum, l2)
 
@@ -134,7 +135,7 @@ def places(blocks, batch):
         widest = max(widest, blocks[layer, 2] + 1)
     for layer in range(layers):
         found[layers + layer + 1] = found[layers + layer] + samples * blocks[layer, 1]
-    found[2 * layers + 1] = found[2 * layers] + 4 * widest
+    found[2 * layers + 1] = found[2 * layers] + ROWS * widest
     return found
 
 
@@ -247,11 +248,11 @@ def _error_below(blocks, weights, room, place, count, layer, extra):
 
 @compiled
 def _gradient_rows(blocks, samples, room, place, count, layer, row):
-    """Up to four rows of a layer's gradient, from `row` on: where in the room they now are, and where in a flat vector
-    they belong. The last four may have been computed together with some before them."""
+    """Some rows of a layer's gradient, from `row` on: where in the room they now are, and where in a flat vector they belong.
+    The last ones may have been computed together with some before them."""
     at, layers = room.ctypes.data, len(blocks)
     outputs, width = blocks[layer, 1], blocks[layer, 2] + 1
-    begin, end = max(0, min(row, outputs - 4)), min(row + 4, outputs)
+    begin, end = max(0, min(row, outputs - 4)), min(row + ROWS, outputs)
     error, to = place[layers + layer] + begin, place[2 * layers]
     below = at + 4 * place[layer] if layer else samples
     outers(at + 4 * error, 1, outputs, below, width, at + 4 * to, width, end - begin, width, count)
@@ -266,7 +267,7 @@ def _collect(blocks, weights, samples, room, place, count, seen_error, out, anew
     for layer in range(top, -1, -1):
         if layer:
             _error_below(blocks, weights, room, place, count, layer, seen_error if layer == top else seen_error[:0])
-        for row in range(0, blocks[layer, 1], 4):
+        for row in range(0, blocks[layer, 1], ROWS):
             here, there = _gradient_rows(blocks, samples, room, place, count, layer, row)
             if anew:
                 out[there] = room[here]

@@ -346,20 +346,22 @@ def dots(a, a_row, b, b_row, c, c_row, m, n, depth):
 
 @compiled
 def outers(a, a_row, a_step, b, b_step, c, c_row, m, n, depth):
-    """c[i, j] = sum_k a[i, k] * b[k, j], (m, n): up to four rows, or a multiple of four."""
+    """c[i, j] = sum_k a[i, k] * b[k, j], (m, n). The last tiles may overlap their neighbours: same digits."""
     if m < 4 or n < LANES:
         for i in range(m):
             for j in range(n):
                 _outer_1x1(a + 4 * i * a_row, 0, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), 0, depth)
     elif n < STRIP:
-        for i in range(0, m, 4):
-            for j in range(0, n, LANES):
-                j = min(j, n - LANES)
+        for j in range(0, n, LANES):
+            j = min(j, n - LANES)
+            for i in range(0, m, 4):
+                i = min(i, m - 4)
                 _outer_4x1(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
     else:
-        for i in range(0, m, 4):
-            for j in range(0, n, STRIP):
-                j = min(j, n - STRIP)
+        for j in range(0, n, STRIP):  # a strip of b stays in the cache
+            j = min(j, n - STRIP)
+            for i in range(0, m, 4):
+                i = min(i, m - 4)
                 _outer_4x3(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
 
 
