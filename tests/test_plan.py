@@ -34,7 +34,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedacs.comparison": 1 + 4 * 2 + 3 + 5,
         "fedacs.bandit": 1 + 4 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
-        "fedgs.comparison": 4 * 2 * 2 + 15 + 1 + 1,
+        "fedgs.comparison": 4 * 2 * 2 + 2 * (15 + 1) + 2,
         "fedgs.hyperparameters": 3 * 3 + (4 + 3 + 2) - 1 + 4 * 2 * 2,  # n = 6, T = 12, M = L = 10 is in both surfaces
         "fedgs.time": 0,
         "fedsr.ring_idea": 2 * 2 * 2 + 2 * 2 * 2,
