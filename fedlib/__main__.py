@@ -25,7 +25,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 import fedlib
-from fedlib import catalogue
+from fedlib.commands import catalogue
 from fedlib.report.notebooks import selection
 from fedlib.report.settings import HYDRA_VERSION, UsageError, compose_jobs, register_resolvers
 
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             return FINE
         if arguments[:1] == ["plan"]:
             check([word for word in arguments[1:] if "=" in word and not word.startswith("-")], root)
-            from fedlib.plan.command import show  # brings torch: a wrong name need not wait for it
+            from fedlib.commands.plan import show  # brings torch: a wrong name need not wait for it
 
             return FINE if show(arguments[1:], root) else FAILED
         check(arguments, root)

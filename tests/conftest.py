@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fedlib import federation, partition
+from fedlib.problem import federation, partition
 from fedlib.data.dataset import Dataset, from_arrays
 
 

@@ -4,7 +4,8 @@ from math import sqrt
 
 import torch
 
-from fedlib.engine import layout, readable
+from fedlib.engine import readable
+from fedlib.problem import layout
 
 
 def insight(federation, weights: torch.Tensor, client: int, lr: float) -> torch.Tensor:

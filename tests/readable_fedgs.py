@@ -12,9 +12,10 @@ from torch import nn
 from torch.nn import functional
 
 from fedlib.algorithms.fedmmd import WIDTHS
-from fedlib.engine import layout, readable
+from fedlib.engine import readable
+from fedlib.problem import layout
 from fedlib.engine.work import client_batches
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 class ReadableFedGS:

@@ -9,7 +9,8 @@ from dataclasses import replace
 import torch
 from torch.nn import functional
 
-from fedlib.engine import layout, readable
+from fedlib.engine import readable
+from fedlib.problem import layout
 from fedlib.engine.work import client_batches
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import nbformat
 
-from fedlib import ledger
-from fedlib.files import write_text
+from fedlib.judging import ledger
+from fedlib.data.files import write_text
 from fedlib.report import html, index, provenance
 from fedlib.report.notebooks import Notebook, discover, parameters
 

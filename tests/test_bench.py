@@ -18,7 +18,7 @@ from fedlib.bench import cluster, growth, page, peers, referee, summary, workloa
 from fedlib.bench.contestants import CONTESTANTS, Contestant, limit, loop
 from fedlib.bench.contestants import engine as ours
 from fedlib.bench.workloads import W1, W2, W3, W4, WORKLOADS
-from fedlib.engine import layout
+from fedlib.problem import layout
 from fedlib.engine.work import client_batches
 
 SMALL = {

@@ -18,13 +18,13 @@ from conftest import synthetic_arrays
 from distributed import KilledWorker
 from toy_workbook import REPOSITORY
 
-from fedlib import store, study
-from fedlib.cluster import client, legs, slurm
-from fedlib.cluster.__main__ import arguments
+from fedlib.runs import store, study
+from fedlib.runs.backends import dask as client, legs, slurm
+from fedlib.runs.backends.__main__ import arguments
 from fedlib.report.build import kernel_environment
 from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
-from fedlib.simulation import Progress
-from fedlib.store import Run
+from fedlib.runs.simulation import Progress
+from fedlib.runs.store import Run
 
 DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.5, "l2": 0.01}  # ragged clients
 LOCAL = {"participation": 0.5, "lr": 0.2, "batch": 7, "steps": 3}
@@ -56,7 +56,7 @@ class Cluster:
 
     def _start(self, command: str, log: Path, *options: str, **environment: str) -> subprocess.Popen:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("FEDLIB_")}
-        call = [sys.executable, "-m", "fedlib.cluster", command, *options]
+        call = [sys.executable, "-m", "fedlib.runs.backends", command, *options]
         with log.open("w") as file:
             return subprocess.Popen(
                 call, cwd=REPOSITORY, env=inherited | environment, stdout=file, stderr=subprocess.STDOUT
@@ -322,7 +322,7 @@ def test_workers_of_another_toolchain_are_refused(cluster, store_folder, monkeyp
         study.execute([toy_run()], engine="dask")
     told = str(failure.value)
     assert told.count(f"{part}: {ours[part]} there, another here") == 2, "both workers"
-    assert "no worker is fit for this run" in told and "python -m fedlib.cluster worker" in told
+    assert "no worker is fit for this run" in told and "python -m fedlib.runs.backends worker" in told
     assert "'algorithm': 'fedavg'" in told
 
 
@@ -360,8 +360,8 @@ def test_a_worker_without_the_data_fetches_it_into_its_own_folder_once(cluster, 
 
 
 def test_without_dask_the_error_says_what_to_install(store_folder, monkeypatch):
-    monkeypatch.delitem(sys.modules, "fedlib.cluster.client")
-    monkeypatch.delattr("fedlib.cluster.client")
+    monkeypatch.delitem(sys.modules, "fedlib.runs.backends.dask")
+    monkeypatch.delattr("fedlib.runs.backends.dask")
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"engine dask needs Dask .*pip install .*\[cluster\]"):
         study.execute([toy_run()], engine="dask")
@@ -418,7 +418,7 @@ def test_the_slurm_config_becomes_a_job_script():
         assert f"#SBATCH {line}" in lines
     prologue, command = [line for line in lines if line and not line.startswith("#")]
     assert prologue == "module load python"
-    assert command.startswith("/shared/python -m fedlib.cluster worker tcp://")
+    assert command.startswith("/shared/python -m fedlib.runs.backends worker tcp://")
     assert "--nthreads 1 --memory-limit 1.86GiB" in command
     assert "--nworkers 4 --nanny --lifetime 11h" in command
 

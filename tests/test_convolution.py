@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedlib.engine import conv, layout
+from fedlib.engine import conv
+from fedlib.problem import layout
 
 CASES = [  # batch, height, width, channels, outputs, kernel, padding
     (1, 8, 8, 1, 1, 3, 0),

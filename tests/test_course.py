@@ -19,7 +19,7 @@ from toy_workbook import REPOSITORY
 from fedlib.course import build, grade
 from fedlib.course.__main__ import main
 from fedlib.course.exercise import Exercise, exercise, filled, require, scorecard
-from fedlib.files import write_text
+from fedlib.data.files import write_text
 from fedlib.report import index
 from fedlib.report.notebooks import discover, lessons
 
@@ -170,10 +170,10 @@ def test_an_instructor_sees_solutions_without_marks():
 
 
 def test_links_find_their_files_from_the_new_folder(tmp_path):
-    text = "[next](02_drift.ipynb), [code](../../fedlib/skew.py#L3), [site](https://example.org), [here](#summary)"
+    text = "[next](02_drift.ipynb), [code](../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
     moved = build.with_links(lesson(("text", text)), tmp_path / "notebooks/course", tmp_path / "reports/course/student")
     assert moved.cells[0].source == (
-        "[next](02_drift.ipynb), [code](../../../fedlib/skew.py#L3), [site](https://example.org), [here](#summary)"
+        "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
     )
 
 

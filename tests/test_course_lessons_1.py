@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedlib import skew
+from fedlib.problem import skew
 from fedlib.course import lesson1
 
 LABELS = np.repeat(np.arange(10), 200)

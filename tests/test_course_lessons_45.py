@@ -11,7 +11,7 @@ from fedlib import engine
 from fedlib.algorithms import create
 from fedlib.algorithms.ring import ring_optimization
 from fedlib.course import lesson4, lesson5
-from fedlib.simulation import Progress, simulate
+from fedlib.runs.simulation import Progress, simulate
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import torch
 from fedlib import wireless
 from fedlib.course import lesson6
 from fedlib.course.lesson6 import Valley, sending_j
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 def told(check, answer, capsys) -> str:

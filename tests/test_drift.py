@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from fedlib import drift, engine, partition, start
+from fedlib import engine
+from fedlib.course import start
+from fedlib.problem import partition
+from fedlib.report import drift
 
 WORK = engine.Work(lr=0.1, batch=8, epochs=2)
 

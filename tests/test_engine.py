@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch.nn import functional
 
-from fedlib import engine, federation, models, partition
-from fedlib.engine import Work, conv, dense, layout, readable
+from fedlib import engine
+from fedlib.problem import federation, models, partition
+from fedlib.engine import Work, conv, dense, readable
+from fedlib.problem import layout
 from fedlib.engine.work import batches, client_batches
 
 BATCH = 16

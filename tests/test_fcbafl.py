@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fedlib import checks, engine, ledger, wireless
+from fedlib import engine, wireless
+from fedlib.judging import checks, ledger
 from fedlib.algorithms import create
 from fedlib.algorithms.fcbafl import global_loss, local_accuracy
 from fedlib.engine import readable
 from fedlib.engine.work import client_batches
 from fedlib.papers.fcbafl import audits, energy, learning, pictures
 from fedlib.papers.fcbafl.explorer import explorer
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 from fedlib.wireless import Scenario
 
 CELL = Scenario(devices=30)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
-from fedlib import checks, federation, ledger, partition
+from fedlib.judging import checks, ledger
+from fedlib.problem import federation, partition
 from fedlib.algorithms import create
 from fedlib.papers.fedacs import audits, experiments, pictures, rehearsal, scores
 from fedlib.selection import skewness

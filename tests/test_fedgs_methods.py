@@ -22,7 +22,8 @@ from rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes
 from rounds import assert_equal as assert_near
 from torch.nn import functional
 
-from fedlib import engine, federation, models
+from fedlib import engine
+from fedlib.problem import federation, models
 from fedlib.algorithms import create
 from fedlib.algorithms.cgau import Gate, gate_biases, on_features, pretrain, with_condition
 from fedlib.algorithms.fedfusion import channels, halves
@@ -30,10 +31,11 @@ from fedlib.algorithms.fedmmd import WIDTHS, mmd
 from fedlib.algorithms.fedopt import FedAdagrad, FedAdam, FedAvgM, FedYogi
 from fedlib.algorithms.ida import inverse_distance
 from fedlib.data.dataset import from_arrays
-from fedlib.engine import layout, readable
+from fedlib.engine import readable
+from fedlib.problem import layout
 from fedlib.engine.exponential import exponential
 from fedlib.engine.personal import evaluate_own, training_accuracy
-from fedlib.engine.stream import Streams
+from fedlib.problem.queues import Streams
 
 CLIENTS, WRITERS, CLASSES, SIDE = 11, 14, 4, 8
 LOCAL = {"lr": 0.2, "batch": 7, "epochs": 2, "participation": 0.5}

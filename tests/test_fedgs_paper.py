@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from fedlib import checks, ledger, models
+from fedlib.judging import checks, ledger
+from fedlib.problem import models
 from fedlib.algorithms import create
 from fedlib.papers.fedgs import audits, comparison, hyper, pictures
 from fedlib.papers.fedgs.comparison import Row, Setting

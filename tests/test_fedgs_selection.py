@@ -8,7 +8,7 @@ import pytest
 
 from fedlib import selection
 from fedlib.algorithms import create
-from fedlib.engine.stream import Streams
+from fedlib.problem.queues import Streams
 from fedlib.papers.fedgs import selection as study
 from fedlib.papers.fedgs import selection_pictures, time_model, time_pictures
 from fedlib.papers.fedgs.time_explorer import explorer

@@ -11,10 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlib import data, engine, federation, ledger, models, transfers
+from fedlib import data, engine
+from fedlib.judging import ledger, transfers
+from fedlib.problem import federation, models
 from fedlib.algorithms import clusters, create, fedsr, moon, ring
 from fedlib.algorithms.schedule import cosine
-from fedlib.engine import Work, layout, tape
+from fedlib.engine import Work, tape
+from fedlib.problem import layout
 from fedlib.engine.work import client_batches
 
 ROUNDS = 4

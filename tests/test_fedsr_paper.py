@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlib import checks, federation, ledger
+from fedlib.judging import checks, ledger
+from fedlib.problem import federation
 from fedlib.papers.fedsr import audits, experiments, pictures, results, rings
 
 MNIST = experiments.Problem("mnist", 640, 20)

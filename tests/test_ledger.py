@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlib import checks, ledger
-from fedlib.ledger import LedgerError
+from fedlib.judging import checks, ledger
+from fedlib.judging.ledger import LedgerError
 
 HEADER = """\
 name: toy

@@ -17,8 +17,10 @@ import torch
 from torch.nn import functional
 
 import fedlib
-from fedlib import engine, models, numerics
-from fedlib.engine import conv, dense, layout
+from fedlib import engine, numerics
+from fedlib.problem import models
+from fedlib.engine import conv, dense
+from fedlib.problem import layout
 
 ROOT = Path(fedlib.__file__).parents[1]
 AVX2 = {"sse4_2", "avx", "avx2", "fma"}
@@ -130,7 +132,7 @@ import numpy as np
 from conftest import synthetic_arrays
 from fedlib import algorithms, federation, models, partition, simulate
 from fedlib.data.dataset import from_arrays
-from fedlib.simulation import Progress
+from fedlib.runs.simulation import Progress
 
 LOCAL = {"participation": 0.5, "lr": 0.2, "batch": 16, "steps": 5}
 EPOCHS = {"participation": 0.5, "lr": 0.1, "batch": 16, "epochs": 2, "momentum": 0.9}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import integrate, stats
 
-from fedlib import partition
-from fedlib.partition import PARTITIONERS, fingerprint
+from fedlib.problem import partition
+from fedlib.problem.partition import PARTITIONERS, fingerprint
 
 LABELS = np.random.default_rng(7).permutation(np.repeat(np.arange(10), 500))
 SPLITS = {  # every partitioner with the arguments a paper gives it

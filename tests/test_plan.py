@@ -12,13 +12,15 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from toy_workbook import REPOSITORY, make_workbook, tagged
 
-from fedlib import data, study
+from fedlib import data
+from fedlib.runs import study
 from fedlib.__main__ import main
-from fedlib.plan import command, kinds, measure, rehearsal
-from fedlib.plan.kinds import Cost
+from fedlib.commands import plan as command, rehearsal
+from fedlib.runs.plan import kinds, measure
+from fedlib.runs.plan.kinds import Cost
 from fedlib.report.notebooks import Notebook
 from fedlib.report.settings import compose_jobs, register_resolvers
-from fedlib.study import Run
+from fedlib.runs.study import Run
 
 # Counted by hand from the notebooks and conf/paper; a run that a notebook asks for twice counts once. Beyond quick scale those
 # with other numbers of methods, columns or seeds.
@@ -82,7 +84,7 @@ def one_notebook(root: Path, *sources: str) -> Path:
 IMPORTS = """import fedlib
 from fedlib import study
 from fedlib.report import show
-from fedlib.study import Run"""
+from fedlib.runs.study import Run"""
 RUNS = f"""
 federation = {a_run().federation}
 runs = []

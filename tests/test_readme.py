@@ -14,9 +14,10 @@ import yaml
 from PIL import Image
 from toy_workbook import REPOSITORY
 
-from fedlib import catalogue, ledger
+from fedlib.commands import catalogue
+from fedlib.judging import ledger
 from fedlib.__main__ import check
-from fedlib.plan.command import read
+from fedlib.commands.plan import read
 from fedlib.report.notebooks import START, cells, discover
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

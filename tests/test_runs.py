@@ -16,10 +16,12 @@ import torch
 from conftest import synthetic_arrays
 
 import fedlib
-from fedlib import algorithms, federation, simulate, store, study
-from fedlib.files import write_atomically
-from fedlib.simulation import Progress
-from fedlib.store import Run
+from fedlib import algorithms, simulate
+from fedlib.problem import federation
+from fedlib.runs import store, study
+from fedlib.data.files import write_atomically
+from fedlib.runs.simulation import Progress
+from fedlib.runs.store import Run
 
 DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.5, "l2": 0.01}
 LOCAL = {"participation": 0.5, "lr": 0.2, "batch": 7, "steps": 3}

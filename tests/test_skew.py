@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedlib import partition, skew
+from fedlib.problem import partition, skew
 
 TWO_PURE = np.array([[10, 0], [0, 10]])  # two clients, one class each; pooled: half and half
 UNEVEN = np.array([[3, 1], [0, 4]])  # p_0 = (3/4, 1/4), p_1 = (0, 1), pooled (3/8, 5/8)

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from fedlib import ledger
+from fedlib.judging import ledger
 from fedlib.report.notebooks import discover
 
 ROOT = Path(__file__).resolve().parent.parent

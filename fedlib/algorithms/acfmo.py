@@ -13,7 +13,7 @@ import torch
 
 from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State, mean_by_size, require_softmax
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 VARIANTS = ("printed", "current")
 

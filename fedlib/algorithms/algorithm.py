@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.federation import Federation
-from fedlib.streams import generator
+from fedlib.problem.federation import Federation
+from fedlib.problem.streams import generator
 
 State = dict[str, torch.Tensor]
 

@@ -19,9 +19,10 @@ from torch import nn
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine import fixed, layout
+from fedlib.engine import fixed
+from fedlib.problem import layout
 from fedlib.engine.personal import evaluate_own
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

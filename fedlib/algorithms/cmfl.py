@@ -12,7 +12,7 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.randomclients import RandomClients
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

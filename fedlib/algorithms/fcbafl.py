@@ -17,8 +17,9 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine import dense, layout
-from fedlib.federation import Federation
+from fedlib.engine import dense
+from fedlib.problem import layout
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

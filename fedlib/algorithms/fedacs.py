@@ -9,9 +9,9 @@ import torch
 
 from fedlib.algorithms.algorithm import State, round_half_up
 from fedlib.algorithms.randomclients import RandomClients
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 from fedlib.selection import bandit
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State, shares
 from fedlib.algorithms.schedule import cosine
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size, require_softmax
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

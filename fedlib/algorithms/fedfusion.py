@@ -20,9 +20,10 @@ from torch.nn import functional
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, shares
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine import conv, fixed, layout
-from fedlib.federation import Federation
-from fedlib.streams import generator
+from fedlib.engine import conv, fixed
+from fedlib.problem import layout
+from fedlib.problem.federation import Federation
+from fedlib.problem.streams import generator
 
 
 @dataclass(frozen=True)

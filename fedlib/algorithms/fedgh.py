@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 
 from fedlib.algorithms.algorithm import Algorithm, State, require_softmax
-from fedlib.engine import dense, layout
-from fedlib.federation import Federation
+from fedlib.engine import dense
+from fedlib.problem import layout
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import torch
 
 from fedlib import engine, selection
 from fedlib.algorithms.algorithm import Algorithm, State
-from fedlib.engine.stream import Streams
-from fedlib.federation import Federation
-from fedlib.streams import generator
+from fedlib.problem.queues import Streams
+from fedlib.problem.federation import Federation
+from fedlib.problem.streams import generator
 
 SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}
 

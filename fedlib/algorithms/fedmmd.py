@@ -15,7 +15,7 @@ from fedlib import engine
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.engine import fixed
 from fedlib.engine.exponential import exponential
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 WIDTHS = (1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6)  # sigma^2
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.clusters import clusters, mean_by_cluster_size, require_counts, require_epochs
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.algorithms.ring import ring_optimization
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

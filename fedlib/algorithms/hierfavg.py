@@ -11,7 +11,7 @@ from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.clusters import clusters, mean_by_cluster_size, require_counts, require_epochs
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedlib import engine
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.engine.personal import training_accuracy
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 EPSILON = 1e-6  # keeps the inverse finite; clients that are all alike get equal weights
 

@@ -8,9 +8,9 @@ import torch
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.engine.insight import mean_squared_losses
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 from fedlib.selection import oort
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 @dataclass(frozen=True)

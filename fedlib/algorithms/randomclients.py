@@ -13,7 +13,7 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, round_half_up, shares
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 from fedlib.selection import skewness
 
 

@@ -7,9 +7,9 @@ import torch
 
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 from fedlib.selection import rexp3
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fedlib import engine
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.clusters import clusters, require_epochs
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

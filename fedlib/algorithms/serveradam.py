@@ -9,7 +9,7 @@ import torch
 
 from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from fedlib.bench import growth, machine, page, peers, referee
 from fedlib.bench.contestants import CONTESTANTS
 from fedlib.bench.workloads import WORKLOADS, Workload
-from fedlib.files import write_text
+from fedlib.data.files import write_text
 
 FOLDER = peers.REPOSITORY / "reports" / "bench"
 GROWTH = "growth"

@@ -17,9 +17,9 @@ from statistics import median
 
 import numpy as np
 
-from fedlib import study
+from fedlib.runs import study
 from fedlib.bench import machine, peers
-from fedlib.files import write_text
+from fedlib.data.files import write_text
 from fedlib.report.execute import environment
 
 RUNS, ROUNDS, REPETITIONS = 40, 5, 3

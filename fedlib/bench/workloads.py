@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedlib import models
+from fedlib.problem import models
 
 SEED = 20
 

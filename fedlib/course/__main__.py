@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fedlib.store import REPOSITORY
+from fedlib.runs.store import REPOSITORY
 
 
 def main(arguments: list[str] | None = None) -> int:

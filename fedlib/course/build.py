@@ -26,7 +26,7 @@ from markupsafe import Markup
 from nbformat import NotebookNode
 from traitlets import default
 
-from fedlib.files import write_text
+from fedlib.data.files import write_text
 from fedlib.report import index
 from fedlib.report.html import TEMPLATES, PageExporter, inline, presentable
 from fedlib.report.notebooks import COURSE, lessons, title

@@ -23,7 +23,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from fedlib.course.exercise import UNCHECKED, Exercise
-from fedlib.files import write_text
+from fedlib.data.files import write_text
 
 TAGS = {"setup", "exercise", "check"}
 SETUP_SECONDS = 120  # imports and data, on a busy machine; not the student's work

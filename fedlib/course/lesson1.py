@@ -10,11 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedlib import data, partition, skew
+from fedlib import data
+from fedlib.problem import partition, skew
 from fedlib.course.exercise import exercise, require
 from fedlib.data.known import CHARACTERS
 from fedlib.report import sliders
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 CLASSES = 10
 MEASURES = ["effective_classes", "emd", "hellinger", "quantity_gini"]

@@ -12,14 +12,17 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from fedlib import data, drift, engine, partition, start
+from fedlib import data, engine
+from fedlib.course import start
+from fedlib.problem import partition
+from fedlib.report import drift
 from fedlib.algorithms import create
 from fedlib.course import toy
 from fedlib.course.exercise import exercise, require
-from fedlib.federation import Federation, assemble
+from fedlib.problem.federation import Federation, assemble
 from fedlib.report import sliders
-from fedlib.simulation import simulate
-from fedlib.streams import generator
+from fedlib.runs.simulation import simulate
+from fedlib.problem.streams import generator
 
 # --- checks ---
 

@@ -12,17 +12,19 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from fedlib import engine, start, study
+from fedlib import engine
+from fedlib.course import start
+from fedlib.runs import study
 from fedlib.algorithms import create
 from fedlib.algorithms.acfmo import feature_scale
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.course import toy
 from fedlib.course.exercise import exercise, require
-from fedlib.federation import Federation, federate
+from fedlib.problem.federation import Federation, federate
 from fedlib.report import sliders
-from fedlib.simulation import simulate
-from fedlib.study import Run
+from fedlib.runs.simulation import simulate
+from fedlib.runs.study import Run
 
 # --- checks ---
 

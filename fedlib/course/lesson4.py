@@ -18,15 +18,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 
-from fedlib import drift, engine, transfers
+from fedlib import engine
+from fedlib.judging import transfers
+from fedlib.report import drift
 from fedlib.algorithms import create
 from fedlib.algorithms.algorithm import Algorithm
 from fedlib.course.exercise import exercise, require
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 from fedlib.papers.fedsr.pictures import DEVICE, DOWN, LOOKS, RING, SERVER, UP
 from fedlib.report import sliders
-from fedlib.simulation import Progress, simulate
-from fedlib.study import Run, execute
+from fedlib.runs.simulation import Progress, simulate
+from fedlib.runs.study import Run, execute
 
 DEVICES, EPOCHS, RING_SIZE = 12, 3, 4
 LOCAL = {"lr": 0.1, "batch": 20}

@@ -18,16 +18,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from fedlib import engine, selection, skew
+from fedlib import engine, selection
+from fedlib.problem import skew
 from fedlib.algorithms.algorithm import State, shares
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.algorithms.randomclients import sizes
 from fedlib.course.exercise import NotYet, exercise, filled, require
-from fedlib.federation import Federation, federate
+from fedlib.problem.federation import Federation, federate
 from fedlib.report.show import png
 from fedlib.selection import bandit, skewness
-from fedlib.simulation import Progress, simulate
-from fedlib.streams import generator
+from fedlib.runs.simulation import Progress, simulate
+from fedlib.problem.streams import generator
 
 CLIENTS, SIZE = 30, 5  # of so many clients so many take part in a round
 ROUNDS, SEEDS = 16, range(3)

@@ -16,13 +16,14 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from fedlib import transfers, wireless
+from fedlib import wireless
+from fedlib.judging import transfers
 from fedlib.algorithms import REGISTRY, create
 from fedlib.course.exercise import exercise, require
-from fedlib.federation import federate
+from fedlib.problem.federation import federate
 from fedlib.report import sliders
-from fedlib.streams import generator
-from fedlib.study import Run
+from fedlib.problem.streams import generator
+from fedlib.runs.study import Run
 from fedlib.wireless import Scenario
 
 COLOURS = seaborn.color_palette("colorblind")

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fedlib.engine import conv, crew, dense, layout, tape
+from fedlib.engine import conv, crew, dense, tape
+from fedlib.problem import layout
 from fedlib.engine.products import product, root, weighted_sum
 from fedlib.engine.representation import representations
 from fedlib.engine.work import Plan, Work, plan, schedule, widest_batch
 
 if TYPE_CHECKING:
-    from fedlib.federation import Federation  # which imports this module
+    from fedlib.problem.federation import Federation  # which imports this module
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedlib.engine import layout
+from fedlib.problem import layout
 from fedlib.engine.compiled import convolution
 from fedlib.engine.products import linear
 

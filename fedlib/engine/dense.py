@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fedlib.engine.compiled import network
-from fedlib.engine.layout import Block
+from fedlib.problem.layout import Block
 from fedlib.engine.work import Schedule, Work
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedlib.engine import conv, crew, dense, layout
+from fedlib.engine import conv, crew, dense
+from fedlib.problem import layout
 
 ROWS = 1024  # samples at a time
 

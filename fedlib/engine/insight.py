@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fedlib.engine import conv, crew, dense, layout
+from fedlib.engine import conv, crew, dense
+from fedlib.problem import layout
 from fedlib.engine.products import product
 
 ROWS = 1024  # samples a pass: their activations stay in the cache

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fedlib.engine import conv, layout
+from fedlib.engine import conv
+from fedlib.problem import layout
 from fedlib.engine.work import Work, client_batches
 
 

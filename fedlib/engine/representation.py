@@ -6,7 +6,8 @@ A model that stays as it is during a round has one representation of each sample
 import numpy as np
 import torch
 
-from fedlib.engine import crew, layout
+from fedlib.engine import crew
+from fedlib.problem import layout
 from fedlib.engine.insight import ROWS, outputs
 
 

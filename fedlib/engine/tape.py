@@ -7,7 +7,7 @@ straight into the flat layout. (Layer by layer, autograd would allocate a full g
 import torch
 
 from fedlib.engine import dense
-from fedlib.engine.layout import Block
+from fedlib.problem.layout import Block
 
 
 def outputs(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

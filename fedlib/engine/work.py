@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from typing import Any
 import nbformat
 from omegaconf import DictConfig, OmegaConf
 
-from fedlib import ledger, study
-from fedlib.cluster import slurm
-from fedlib.files import write_text
+from fedlib.judging import ledger
+from fedlib.runs import study
+from fedlib.runs.backends import slurm
+from fedlib.data.files import write_text
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
 from fedlib.report.notebooks import Notebook, selection

@@ -28,7 +28,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from traitlets import default
 
-from fedlib.files import write_text
+from fedlib.data.files import write_text
 from fedlib.report.notebooks import Notebook, discover, lessons
 
 NO_PROGRESS = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}

@@ -16,8 +16,8 @@ import nbformat
 from markupsafe import Markup
 from PIL import Image
 
-from fedlib import ledger
-from fedlib.files import write_text
+from fedlib.judging import ledger
+from fedlib.data.files import write_text
 from fedlib.report import scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline
 from fedlib.report.notebooks import COURSE, START, title

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from fedlib.ledger import printed_range
+from fedlib.judging.ledger import printed_range
 
 SIZE, MARGIN, TOP = 460, 52, 14  # of the square plot, of the axes' labels, above the plot
 SHAPES = (  # corners of each paper's marker; none: a circle

@@ -14,9 +14,9 @@ import seaborn
 from IPython.display import display
 from matplotlib.figure import Figure
 
-from fedlib import ledger
-from fedlib.files import write_atomically
-from fedlib.store import REPOSITORY
+from fedlib.judging import ledger
+from fedlib.data.files import write_atomically
+from fedlib.runs.store import REPOSITORY
 
 PALETTE = "colorblind"
 DPI = 110

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from fedlib.engine.insight import last_layer_gradients
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 def insights(federation: Federation, weights: torch.Tensor, clients: np.ndarray, lr: float) -> np.ndarray:

@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from fedlib import engine, federation
+from fedlib import engine
+from fedlib.problem import federation
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.bench import workloads
 from fedlib.bench.contestants import NotAvailable

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from fedlib import wireless
-from fedlib.checks import audit
-from fedlib.streams import generator
+from fedlib.judging.checks import audit
+from fedlib.problem.streams import generator
 from fedlib.wireless import Scenario
 
 PRINTED_CAPACITANCE = 1e-23

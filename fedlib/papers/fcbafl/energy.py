@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fedlib import wireless
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 from fedlib.wireless import Devices, Scenario
 
 PRINTED = " as printed"

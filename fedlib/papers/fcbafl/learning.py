@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedlib.study import Run
+from fedlib.runs.study import Run
 
 FULL = "full"
 SHARED_STEP = "FedAvg, shared step"

@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 from scipy.integrate import quad
 
-from fedlib import ledger, models
-from fedlib.checks import audit
-from fedlib.engine import layout
-from fedlib.partition import inverse_pareto_density
+from fedlib.judging import ledger
+from fedlib.problem import models
+from fedlib.judging.checks import audit
+from fedlib.problem import layout
+from fedlib.problem.partition import inverse_pareto_density
 
 
 def printed(id: str) -> dict[tuple[str, str], float]:

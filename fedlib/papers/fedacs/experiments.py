@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from fedlib import study
-from fedlib.streams import generator
-from fedlib.study import Run
+from fedlib.runs import study
+from fedlib.problem.streams import generator
+from fedlib.runs.study import Run
 
 # Environment -> partitioner and its options, as printed in Section VII.
 ENVIRONMENTS: dict[str, tuple[str, dict]] = {

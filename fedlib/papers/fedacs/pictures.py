@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from fedlib import partition, skew
-from fedlib.streams import generator
+from fedlib.problem import partition, skew
+from fedlib.problem.streams import generator
 
 COLOURS = seaborn.color_palette("colorblind")
 LOOKS = {

@@ -13,7 +13,7 @@ import torch
 
 from fedlib import engine
 from fedlib.algorithms.randomclients import RandomClients, sizes
-from fedlib.federation import Federation, federate
+from fedlib.problem.federation import Federation, federate
 from fedlib.selection import skewness
 
 

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from fedlib import ledger
-from fedlib.checks import audit
+from fedlib.judging import ledger
+from fedlib.judging.checks import audit
 from fedlib.papers.fedgs.hyper import possible
 
 ROUNDS, ITERATIONS, BATCH = 500, 50, 32

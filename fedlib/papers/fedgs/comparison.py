@@ -11,9 +11,9 @@ from math import ceil
 import numpy as np
 import pandas as pd
 
-from fedlib import curves
-from fedlib.federation import Federation
-from fedlib.study import Run
+from fedlib.judging import curves
+from fedlib.problem.federation import Federation
+from fedlib.runs.study import Run
 
 HE = 6**0.5  # width of the first weights for rectifiers; the paper prints no initialiser
 PRINTED_ROUNDS = 500

@@ -2,9 +2,10 @@
 
 import pandas as pd
 
-from fedlib import curves, study
+from fedlib.judging import curves
+from fedlib.runs import study
 from fedlib.papers.fedgs.comparison import OURS, SERVERS, Row, Setting, run
-from fedlib.study import Run
+from fedlib.runs.study import Run
 
 
 def over_batch_and_iterations(

@@ -10,12 +10,12 @@ import pandas as pd
 
 from fedlib import federate, selection
 from fedlib.algorithms import create
-from fedlib.checks import audit
-from fedlib.engine.stream import Streams
-from fedlib.federation import Federation
+from fedlib.judging.checks import audit
+from fedlib.problem.queues import Streams
+from fedlib.problem.federation import Federation
 from fedlib.selection import Selection
 from fedlib.selection.gbpcs import warm_up
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 OURS = "Best swap (ours)"
 INITIALISERS = {"Zero": "zero", "Random": "random", "MPInv": "pinv"}

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from fedlib import selection
 from fedlib.papers.fedgs.selection import OURS, Problems
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 COLOURS = seaborn.color_palette("colorblind")
 LINKS = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fedlib.checks import audit
+from fedlib.judging.checks import audit
 
 WEIGHTS = 6_603_710  # LEAF's FEMNIST network
 ROUNDS = {"FedGS": 147, "FedAvg": 478}  # to 82%, Table II

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from fedlib import models
-from fedlib.checks import audit
+from fedlib.problem import models
+from fedlib.judging.checks import audit
 from fedlib.papers.fedsr import experiments, results
 
 PRINTED_MLP, PRINTED_CNN = 199_210, 128_420

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedlib import algorithms, data, transfers
-from fedlib.study import Run
+from fedlib import algorithms, data
+from fedlib.judging import transfers
+from fedlib.runs.study import Run
 
 LOCAL = {"lr": 0.01, "final_lr": 1e-5, "momentum": 0.5, "batch": 32}  # Section IV-D, the rate on a cosine
 EPOCHS = 5  # epochs of a device in a round, whatever the method

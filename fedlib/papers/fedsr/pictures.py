@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 
-from fedlib import skew
+from fedlib.problem import skew
 from fedlib.papers.fedsr.results import guess_level
 
 COLOURS = seaborn.color_palette("colorblind")

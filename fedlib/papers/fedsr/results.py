@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from fedlib import ledger
+from fedlib.judging import ledger
 from fedlib.papers.fedsr.experiments import STAR
 
 KEYS = ["data_set", "partition", "method", "seed"]

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from fedlib import partition
+from fedlib.problem import partition
 from fedlib.papers.fedsr.experiments import deal
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 def sum_of_squares(sizes: np.ndarray, ring: int, rng: np.random.Generator) -> float:

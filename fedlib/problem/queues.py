@@ -7,7 +7,7 @@ twice.
 
 import numpy as np
 
-from fedlib.streams import generator
+from fedlib.problem.streams import generator
 
 
 class Streams:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from fedlib import ledger
+from fedlib.judging import ledger
 from fedlib.report.notebooks import START, Notebook, cells, discover, title
 from fedlib.report.settings import UsageError, compose_jobs, register_resolvers, valid_names
 

@@ -1,7 +1,7 @@
-"""`python -m fedlib.cluster ...`: the command `dask ...` with the numerics pinned before NumPy loads, and on loopback.
+"""`python -m fedlib.runs.backends ...`: the command `dask ...` with the numerics pinned before NumPy loads, and on loopback.
 
-    python -m fedlib.cluster scheduler
-    python -m fedlib.cluster worker tcp://127.0.0.1:8786 --nworkers 8
+    python -m fedlib.runs.backends scheduler
+    python -m fedlib.runs.backends worker tcp://127.0.0.1:8786 --nworkers 8
 
 A scheduler listens to this machine only unless `--host` or `--interface` says otherwise; so does a worker whose scheduler is
 on this machine. Workers take one run at a time. All options are those of `dask scheduler` and `dask worker`.
@@ -35,5 +35,5 @@ def arguments(given: list[str]) -> list[str]:
 if __name__ == "__main__":
     from dask.cli import run_cli
 
-    sys.argv = ["python -m fedlib.cluster", *arguments(sys.argv[1:])]
+    sys.argv = ["python -m fedlib.runs.backends", *arguments(sys.argv[1:])]
     run_cli()

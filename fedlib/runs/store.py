@@ -27,13 +27,14 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedlib import algorithms, data, partition
-from fedlib.federation import Federation, federate
-from fedlib.files import write_atomically, write_text
-from fedlib.simulation import Progress, simulate
+from fedlib import algorithms, data
+from fedlib.problem import partition
+from fedlib.problem.federation import Federation, federate
+from fedlib.data.files import write_atomically, write_text
+from fedlib.runs.simulation import Progress, simulate
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-CODE = ("algorithms", "engine", "selection", "federation.py", "models.py", "partition.py", "simulation.py", "streams.py")
+REPOSITORY = Path(__file__).resolve().parents[2]
+CODE = ("algorithms", "engine", "selection", "problem", "runs/simulation.py")
 CHECKPOINT_SECONDS = 5.0  # an unfinished run is saved at most this often
 # What damage to a zip of arrays can raise, from a cut-off file to a flipped bit in a header.
 UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)
@@ -93,7 +94,7 @@ def versions() -> dict[str, str]:
 @cache
 def code_digest() -> str:
     """A hash of the modules that a run's numbers depend on."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     files = [file for name in CODE for file in sorted([package / name, *(package / name).rglob("*.py")]) if file.is_file()]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 

@@ -23,17 +23,18 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
-from fedlib import data, store, study
-from fedlib.plan import kinds
-from fedlib.plan.kinds import Cost
-from fedlib.plan.measure import measured
-from fedlib.plan.rehearsal import rehearse
+from fedlib import data
+from fedlib.runs import store, study
+from fedlib.runs.plan import kinds
+from fedlib.runs.plan.kinds import Cost
+from fedlib.runs.plan.measure import measured
+from fedlib.commands.rehearsal import rehearse
 from fedlib.report.build import kernel_environment
 from fedlib.report.execute import environment
 from fedlib.report.notebooks import Notebook, selection
 from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
-from fedlib.simulation import quiet
-from fedlib.store import Run
+from fedlib.runs.simulation import quiet
+from fedlib.runs.store import Run
 
 WORKERS = (1, 2, 4, 8, 16, 32)
 SECONDS = 2.0  # about so long a kind is measured

@@ -11,10 +11,10 @@ from math import prod
 
 import pandas as pd
 
-from fedlib import models
+from fedlib.problem import models
 from fedlib.algorithms import REGISTRY
-from fedlib.engine import layout
-from fedlib.store import Run
+from fedlib.problem import layout
+from fedlib.runs.store import Run
 
 LOOPS = ("epochs", "passes", "iterations")  # a round's local work is proportional to each
 MOMENTS = ("rounds", "stop", "restart", "cap", "history")  # counts that say when, not how much

@@ -8,12 +8,14 @@ import seaborn
 import torch
 from matplotlib.figure import Figure
 
-from fedlib import drift, engine, skew
+from fedlib import engine
+from fedlib.problem import skew
+from fedlib.report import drift
 from fedlib.algorithms import create
-from fedlib.federation import Federation, federate
+from fedlib.problem.federation import Federation, federate
 from fedlib.report import sliders
-from fedlib.simulation import Progress, simulate
-from fedlib.study import Run
+from fedlib.runs.simulation import Progress, simulate
+from fedlib.runs.study import Run
 
 ALIKE = 100.0  # a concentration at which all clients hold nearly the same mixture
 SENTENCE = (

@@ -4,7 +4,7 @@ The clock counts the process's own processor time, so that a busy machine distur
 long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts as time
 allows, or to fewer clients where it does not; the time of a round is linear in all three, and its whole follows.
 
-    python -m fedlib.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON a run
+    python -m fedlib.runs.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON a run
 """
 
 import json
@@ -21,12 +21,13 @@ from functools import lru_cache
 from math import floor, log2
 from typing import NamedTuple
 
-from fedlib import data, store
+from fedlib import data
+from fedlib.runs import store
 from fedlib.algorithms import create
-from fedlib.federation import Federation, federate
-from fedlib.plan.kinds import LOOPS, Cost, loops
-from fedlib.store import Run
-from fedlib.streams import generator
+from fedlib.problem.federation import Federation, federate
+from fedlib.runs.plan.kinds import LOOPS, Cost, loops
+from fedlib.runs.store import Run
+from fedlib.problem.streams import generator
 
 COMPILING = 20  # seconds: the longest that compiling or loading machine code takes, at its first use in a process
 SOME_ROUNDS = 30  # of a trial, however short they are
@@ -37,7 +38,7 @@ def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
     """The cost of each run's kind, or why it could not be had, as a child process finds them one by one."""
     asked = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
     child = subprocess.Popen(
-        [sys.executable, "-m", "fedlib.plan.measure"], cwd=store.REPOSITORY, env=os.environ | {"FEDLIB_THREADS": "1"},
+        [sys.executable, "-m", "fedlib.runs.plan.measure"], cwd=store.REPOSITORY, env=os.environ | {"FEDLIB_THREADS": "1"},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

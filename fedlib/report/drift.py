@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from fedlib import engine
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedlib import engine, ledger
+from fedlib import engine
+from fedlib.judging import ledger
 from fedlib.algorithms.acfmo import ACFMO
 from fedlib.algorithms.serveradam import ServerAdam
-from fedlib.checks import audit
-from fedlib.federation import Federation
-from fedlib.study import Run
+from fedlib.judging.checks import audit
+from fedlib.problem.federation import Federation
+from fedlib.runs.study import Run
 
 # Method -> algorithm and the options that make it; those in TUNED take their learning rate from a grid.
 METHODS: dict[str, tuple[str, dict]] = {

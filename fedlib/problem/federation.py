@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedlib import data, models, partition
-from fedlib.engine import layout
-from fedlib.streams import generator
+from fedlib import data
+from fedlib.problem import models, partition
+from fedlib.problem import layout
+from fedlib.problem.streams import generator
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
 
-WORKER = "fedlib.cluster worker"  # `python -m fedlib.cluster worker`: with the numerics pinned
+WORKER = "fedlib.runs.backends worker"  # `python -m fedlib.runs.backends worker`: with the numerics pinned
 
 
 @contextmanager

@@ -4,5 +4,5 @@ A run travels in legs: a task takes it a minute further and hands back where it 
 store and sends the run on (`client`). So nothing that matters stays on a worker, and one that is lost costs a leg. Workers
 compute with their own copy of fedlib and of the data; one whose digits might differ is refused.
 
-`python -m fedlib.cluster worker ...` is the command `dask worker ...` with the numerics pinned; `slurm` lets Slurm start it.
+`python -m fedlib.runs.backends worker ...` is the command `dask worker ...` with the numerics pinned; `slurm` lets Slurm start it.
 """

@@ -9,7 +9,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from fedlib.algorithms.algorithm import Algorithm, State
-from fedlib.federation import Federation
+from fedlib.problem.federation import Federation
 
 
 @dataclass

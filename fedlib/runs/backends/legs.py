@@ -10,7 +10,7 @@ import traceback
 from dataclasses import dataclass
 from functools import cache
 
-START = "start workers with `python -m fedlib.cluster worker <scheduler> --nworkers <cores>`"
+START = "start workers with `python -m fedlib.runs.backends worker <scheduler> --nworkers <cores>`"
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def travel(order: Order) -> Leg | Refusal | str:
 
 def advance(order: Order) -> Leg:
     """Compute until the time is over or the run is done."""
-    from fedlib import store
-    from fedlib.simulation import Progress
+    from fedlib.runs import store
+    from fedlib.runs.simulation import Progress
 
     run = store.Run(**order.run)
     progress = store.from_bytes(order.saved) if order.saved else Progress()
@@ -107,7 +107,8 @@ def toolchain() -> dict[str, str]:
     import torch
     from threadpoolctl import threadpool_info
 
-    from fedlib import numerics, store
+    from fedlib import numerics
+    from fedlib.runs import store
 
     has = np._core._multiarray_umath.__cpu_features__
     blas = {library.get("architecture") for library in threadpool_info() if library["internal_api"] == "openblas"}

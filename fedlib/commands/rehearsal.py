@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from fedlib import study
+from fedlib.runs import study
 from fedlib.report.notebooks import Notebook, cells, parameters
 
 SILENT = ("figure", "table", "picture", "show", "verdicts", "style")  # of `fedlib.report.show`

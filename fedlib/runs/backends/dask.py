@@ -17,10 +17,10 @@ from dataclasses import dataclass, fields
 
 import pandas as pd
 
-from fedlib import store
-from fedlib.cluster import legs
-from fedlib.files import write_atomically
-from fedlib.store import Run
+from fedlib.runs import store
+from fedlib.runs.backends import legs
+from fedlib.data.files import write_atomically
+from fedlib.runs.store import Run
 
 try:
     import dask

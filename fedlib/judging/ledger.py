@@ -1,6 +1,6 @@
 """The ledger: what the papers print, what we measured, and the verdict.
 
-What a paper prints lives in `papers/<paper>.yaml`: its figures and tables with their numbers, its claims as named checks
+What a paper prints lives in `papers/<paper>/paper.yaml`: its figures and tables with their numbers, its claims as named checks
 (`checks.py`), audits of its own arithmetic. A report folder holds the measured numbers, `data/<id>.csv`, one row a seed. `judge`
 joins the two; nothing else decides a verdict.
 """
@@ -15,10 +15,10 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from fedlib import checks
-from fedlib.files import write_atomically, write_text
+from fedlib.judging import checks
+from fedlib.data.files import write_atomically, write_text
 
-FOLDER = Path(__file__).parent / "papers"
+FOLDER = Path(__file__).resolve().parents[1] / "papers"
 KINDS = ("figure", "table", "schematic", "claim", "audit")
 COMPARED = ("figure", "table")
 
@@ -80,12 +80,12 @@ class Paper:
 
 def papers() -> list[str]:
     """The names of all papers with a YAML file."""
-    return sorted(file.stem for file in FOLDER.glob("*.yaml"))
+    return sorted(file.parent.name for file in FOLDER.glob("*/paper.yaml"))
 
 
 def load(paper: str, folder: Path = FOLDER) -> Paper:
     """Read and validate what a paper prints."""
-    file = folder / f"{paper}.yaml"
+    file = folder / paper / "paper.yaml"
     if not file.exists():
         raise LedgerError(f"no paper {paper!r}; known: {', '.join(papers())}")
     try:

@@ -15,10 +15,10 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 import pandas as pd
 from tqdm import tqdm
 
-from fedlib import store
+from fedlib.runs import store
 from fedlib.engine import crew
-from fedlib.simulation import quiet
-from fedlib.store import Run
+from fedlib.runs.simulation import quiet
+from fedlib.runs.store import Run
 
 __all__ = ["Run", "RunFailed", "execute"]
 
@@ -93,7 +93,7 @@ def processes(runs: list[Run], workers: int) -> Outcomes:
 
 def dask(runs: list[Run], workers: int) -> Outcomes:
     """Runs on a Dask cluster: the one at FEDLIB_ADDRESS, else one of this machine with so many workers."""
-    from fedlib.cluster import client  # an extra: a plain install has no Dask
+    from fedlib.runs.backends import dask as client  # an extra: a plain install has no Dask
 
     with _bar(runs) as bar:
         yield from client.outcomes(runs, workers, bar.update)
