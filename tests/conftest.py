@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fedlib.problem import federation, partition
 from fedlib.data.dataset import Dataset, from_arrays
+from fedlib.problem import federation, partition
 
 
 def synthetic_arrays(samples: int, features: int, classes: int, seed: int) -> dict[str, np.ndarray]:

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from fedlib.algorithms.fedmmd import WIDTHS
 from fedlib.engine import readable
-from fedlib.problem import layout
 from fedlib.engine.work import client_batches
+from fedlib.problem import layout
 from fedlib.problem.streams import generator
 
 

@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional
 
 from fedlib.engine import readable
-from fedlib.problem import layout
 from fedlib.engine.work import client_batches
+from fedlib.problem import layout
 
 
 def average(pairs) -> torch.Tensor:
@@ -98,7 +98,7 @@ def descend_by_autograd(federation, device, work, round, loss_at, start) -> torc
 def moon(federation, algorithm, rounds: int) -> torch.Tensor:
     """Model-contrastive learning, Algorithm 1 of its paper."""
     w_glob = federation.start
-    previous = {device: federation.start for device in range(federation.clients)}
+    previous = dict.fromkeys(range(federation.clients), federation.start)
     for t in range(1, rounds + 1):
         local = {}
         for device in algorithm.participants(federation, t):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import nbformat
 
-from fedlib.judging import ledger
 from fedlib.data.files import write_text
+from fedlib.judging import ledger
 from fedlib.report import html, index, provenance
 from fedlib.report.notebooks import Notebook, discover, parameters
 
@@ -60,7 +60,8 @@ def _write_ledger(folder: Path, papers: list[str]) -> None:
     entries = [entry for paper in papers for entry in ledger.load(paper).entries]
     verdicts = {kind: itertools.cycle(INVENTED.get(kind, INVENTED["figure"])) for kind in ledger.KINDS}
     lines = [
-        ledger.judge(entry, folder) | {"verdict": next(verdicts[entry.kind]), "cells": _cells(entry)} for entry in entries
+        ledger.judge(entry, folder) | {"verdict": next(verdicts[entry.kind]), "cells": _cells(entry)}
+        for entry in entries
     ]
     write_text(folder / "ledger.json", json.dumps(lines))
 

@@ -18,8 +18,8 @@ from fedlib.bench import cluster, growth, page, peers, referee, summary, workloa
 from fedlib.bench.contestants import CONTESTANTS, Contestant, limit, loop
 from fedlib.bench.contestants import engine as ours
 from fedlib.bench.workloads import W1, W2, W3, W4, WORKLOADS
-from fedlib.problem import layout
 from fedlib.engine.work import client_batches
+from fedlib.problem import layout
 
 SMALL = {
     "W1": replace(W1, clients=5, size=41, participants=3, batch=16),
@@ -88,13 +88,27 @@ def record(times: dict[str, dict[str, list[float]]], **changes) -> dict:
         for name, contestants in times.items()
     }
     machine = {
-        "processor": "a processor", "cores": 2, "memory": "8 GiB", "system": "Linux", "load": 0.1, "commit": "abc",
-        "date": "today", "versions": {"torch": "2"}, "peers": {},
-    }  # fmt: skip
+        "processor": "a processor",
+        "cores": 2,
+        "memory": "8 GiB",
+        "system": "Linux",
+        "load": 0.1,
+        "commit": "abc",
+        "date": "today",
+        "versions": {"torch": "2"},
+        "peers": {},
+    }
     return {
-        "machine": machine, "repetitions": 5, "turn_seconds": 0.5, "contestants": list(CONTESTANTS),
-        "interrupted": False, "workloads": measured, "growth": {}, "seconds": 1.0, **changes,
-    }  # fmt: skip
+        "machine": machine,
+        "repetitions": 5,
+        "turn_seconds": 0.5,
+        "contestants": list(CONTESTANTS),
+        "interrupted": False,
+        "workloads": measured,
+        "growth": {},
+        "seconds": 1.0,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ from fedlib.report.notebooks import START, discover, lessons
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[test]'")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (on Debian: apt install chromium)")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on this machine (on Debian: apt install chromium)"
+)
 
 SCREENSHOTS = Path(os.environ.get("FEDLIB_SCREENSHOTS") or REPOSITORY / "artifacts" / "browser")
 PAPER_PAGES = [f"{notebook.slug}.html" for notebook in discover(REPOSITORY)]
@@ -52,7 +54,9 @@ class Visit:
 
     def __init__(self, page) -> None:
         self.page, self.complaints, self.requests = page, [], []
-        page.on("console", lambda message: message.type in ("error", "warning") and self.complaints.append(message.text))
+        page.on(
+            "console", lambda message: message.type in ("error", "warning") and self.complaints.append(message.text)
+        )
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
 

@@ -18,11 +18,12 @@ from conftest import synthetic_arrays
 from distributed import KilledWorker
 from toy_workbook import REPOSITORY
 
-from fedlib.runs import store, study
-from fedlib.runs.backends import dask as client, legs, slurm
-from fedlib.runs.backends.__main__ import arguments
 from fedlib.report.build import kernel_environment
 from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
+from fedlib.runs import store, study
+from fedlib.runs.backends import dask as client
+from fedlib.runs.backends import legs, slurm
+from fedlib.runs.backends.__main__ import arguments
 from fedlib.runs.simulation import Progress
 from fedlib.runs.store import Run
 

@@ -81,7 +81,9 @@ def with_ones(x):
 
 def gradient_by_numpy(table, weights, x, labels, share):
     """Softmax cross-entropy of a dense network in double precision, layer by layer."""
-    layers = [weights[start : start + out * (into + 1)].reshape(out, into + 1).astype(float) for start, out, into in table]
+    layers = [
+        weights[start : start + out * (into + 1)].reshape(out, into + 1).astype(float) for start, out, into in table
+    ]
     seen = [x.astype(float)]
     for layer in layers[:-1]:
         seen.append(with_ones(np.maximum(seen[-1] @ layer.T, 0)))
@@ -123,8 +125,30 @@ def test_samples_without_a_share_change_no_digit():
     x, y = with_ones(matrix(rng, 9, 11)).astype(np.float32), rng.integers(0, 4, 9)
     weights, share = matrix(rng, 1, size), np.full(9, 1 / 5, np.float32) * (np.arange(9) < 5)
     padded, plain = np.empty_like(weights), np.empty_like(weights)
-    network.gradients(table, weights, x, y, np.arange(9), share.astype(np.float32), np.array([0]), np.array([9]), np.float32(0), padded)
-    network.gradients(table, weights, x, y, np.arange(5), share[:5].astype(np.float32), np.array([0]), np.array([5]), np.float32(0), plain)
+    network.gradients(
+        table,
+        weights,
+        x,
+        y,
+        np.arange(9),
+        share.astype(np.float32),
+        np.array([0]),
+        np.array([9]),
+        np.float32(0),
+        padded,
+    )
+    network.gradients(
+        table,
+        weights,
+        x,
+        y,
+        np.arange(5),
+        share[:5].astype(np.float32),
+        np.array([0]),
+        np.array([5]),
+        np.float32(0),
+        plain,
+    )
     assert np.array_equal(padded, plain)
 
 

@@ -1,13 +1,12 @@
 """Compiled convolutions against torch in double precision."""
 
-import fedlib  # noqa: F401  first: it pins numerics
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
+import fedlib  # noqa: F401  first: it pins numerics
 from fedlib.engine import conv
 from fedlib.problem import layout
 

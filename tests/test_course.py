@@ -51,11 +51,14 @@ def test_a_right_answer_passes_and_is_remembered(capsys):
         (lambda counts: max(counts), "not yet. Hint: Three of four is 3/4. You returned 3."),
         (..., "still to be written. Hint: Count first."),
         (None, "not yet. Hint: Count first."),
-        (0.75, "not yet. The answer could not be checked, perhaps it has another form than the task asks for. "
-         "TypeError: 'float' object is not callable"),
+        (
+            0.75,
+            "not yet. The answer could not be checked, perhaps it has another form than the task asks for. "
+            "TypeError: 'float' object is not callable",
+        ),
     ],
     ids=["wrong", "dots", "nothing", "no function"],
-)  # fmt: skip
+)
 def test_a_wrong_answer_gets_a_hint_and_never_an_exception(answer, told, capsys):
     largest_share(answer)
     assert capsys.readouterr().out == f"✗ 1.2 The share of the largest class: {told}\n"
@@ -145,7 +148,10 @@ def test_a_stub_keeps_the_task_and_loses_the_solution(source, expected):
     [
         ("# BEGIN SOLUTION\nx = 1", "line 1: a # END SOLUTION is missing"),
         ("x = 1\n# END SOLUTION", "line 2: .* must take turns"),
-        ("for i in []:\n    # BEGIN SOLUTION\n    x = 1\n    # END SOLUTION", "line 2: a solution stands in a function"),
+        (
+            "for i in []:\n    # BEGIN SOLUTION\n    x = 1\n    # END SOLUTION",
+            "line 2: a solution stands in a function",
+        ),
     ],
 )
 def test_marks_in_the_wrong_place_are_named(source, complaint):
@@ -170,7 +176,9 @@ def test_an_instructor_sees_solutions_without_marks():
 
 
 def test_links_find_their_files_from_the_new_folder(tmp_path):
-    text = "[next](02_drift.ipynb), [code](../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
+    text = (
+        "[next](02_drift.ipynb), [code](../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
+    )
     moved = build.with_links(lesson(("text", text)), tmp_path / "notebooks/course", tmp_path / "reports/course/student")
     assert moved.cells[0].source == (
         "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
@@ -272,14 +280,20 @@ class TestLesson:
         text = "\n\n".join(cell.source for cell in source.cells if cell.cell_type == "markdown")
         assert len(build.goals(source)) >= 2, "no goals: bullets after 'you can' in the first cell"
         assert re.search(r"\b\d+ minutes", source.cells[0].source), "the first cell gives no time in minutes"
-        assert re.search(r"^## Summary", text, flags=re.MULTILINE) and re.search(r"^## Further reading", text, flags=re.MULTILINE)
+        assert re.search(r"^## Summary", text, flags=re.MULTILINE) and re.search(
+            r"^## Further reading", text, flags=re.MULTILINE
+        )
         last = source.cells[-1]
         assert f"scorecard(lesson{number(path)})" in last.source and "uses-answer" in build.tags(last)
 
     def test_shows_a_picture_before_the_first_formula(self, path):
         cells = nbformat.read(path, as_version=4).cells
-        pictures = [i for i, cell in enumerate(cells) for out in cell.get("outputs", []) if "image/png" in out.get("data", {})]
-        texts = [(i, re.sub(r"`[^`]*`", "", cell.source)) for i, cell in enumerate(cells) if cell.cell_type == "markdown"]
+        pictures = [
+            i for i, cell in enumerate(cells) for out in cell.get("outputs", []) if "image/png" in out.get("data", {})
+        ]
+        texts = [
+            (i, re.sub(r"`[^`]*`", "", cell.source)) for i, cell in enumerate(cells) if cell.cell_type == "markdown"
+        ]
         formulas = [i for i, text in texts if re.search(r"\$[^$]+\$", text)]
         assert pictures and formulas and pictures[0] < formulas[0]
 
@@ -302,7 +316,9 @@ class TestLesson:
         assert not [cell.source for cell in cells if len(cell.source.splitlines()) > 40 and cell.cell_type == "code"]
 
     def test_local_links_lead_somewhere(self, path):
-        text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+        text = "\n".join(
+            cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"
+        )
         targets = [match[1] for match in build.LINK.finditer(text) if not re.match(r"[a-z]+:", match[1])]
         assert [target for target in targets if not (path.parent / target).exists()] == []
 
@@ -322,7 +338,9 @@ class TestLesson:
     def test_the_student_version_waits_to_be_written(self, path, course, outcomes):
         rows = outcomes[course / "student" / path.name]
         assert all(row["exercise"].startswith(f"{number(path)}.") for row in rows)
-        assert [row for row in rows if row["passed"] or not re.match(r"still to be written. Hint: .{10}", row["hint"])] == []
+        assert [
+            row for row in rows if row["passed"] or not re.match(r"still to be written. Hint: .{10}", row["hint"])
+        ] == []
         assert not [row for row in rows if "read the task once more" in row["hint"]], "a check has no first hint"
 
     def test_the_instructor_version_passes_all_checks(self, path, course, outcomes):
@@ -346,8 +364,12 @@ class TestLesson:
         fresh = {"FEDLIB_RUNS": str(tmp_path / "runs"), "FEDLIB_REPORT": str(tmp_path / "report")}
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=1800", path.name],
-            cwd=tmp_path, env=os.environ | grade.QUIET | fresh, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=tmp_path,
+            env=os.environ | grade.QUIET | fresh,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
@@ -359,7 +381,9 @@ def test_there_are_six_lessons_and_the_guide_names_each():
 
 def test_the_index_leads_to_every_version_and_the_students_index_to_theirs_only(course):
     links = re.findall(r'href="([^"#:]+)"', (course / "index.html").read_text(encoding="utf-8"))
-    files = [f"{version}/{path.stem}.{kind}" for version in build.VERSIONS for path in LESSONS for kind in ("html", "ipynb")]
+    files = [
+        f"{version}/{path.stem}.{kind}" for version in build.VERSIONS for path in LESSONS for kind in ("html", "ipynb")
+    ]
     assert set(files) <= set(links)
     assert all((course / link).exists() for link in links)
     assert "instructor" not in (course / "student" / "index.html").read_text(encoding="utf-8")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedlib.problem import skew
 from fedlib.course import lesson1
+from fedlib.problem import skew
 
 LABELS = np.repeat(np.arange(10), 200)
 
@@ -38,7 +38,11 @@ PURE = np.array([[6, 6, 0, 0], [0, 0, 6, 6]])
         (lesson1.shares, [lambda counts: counts / counts.sum(axis=0)], "each row must add up to 1"),
         (lesson1.shares, [lambda counts: counts.sum(axis=1)], "two rows of three out, not (2,)"),
         (lesson1.shares, [lambda counts: np.full(counts.shape, 1 / counts.shape[1])], "3/4, 1/4 and 0"),
-        (lesson1.effective, [lambda p: np.exp(-(p * np.log(np.maximum(p, 0))).sum())], "leave out the shares that are 0"),
+        (
+            lesson1.effective,
+            [lambda p: np.exp(-(p * np.log(np.maximum(p, 0))).sum())],
+            "leave out the shares that are 0",
+        ),
         (lesson1.effective, [lambda p: np.exp((p[p > 0] * np.log(p[p > 0])).sum())], "Mind the sign"),
         (lesson1.effective, [lambda p: np.exp(-(p[p > 0] * np.log2(p[p > 0])).sum())], "natural logarithm"),
         (lesson1.effective, [lambda p: (p > 0).sum()], "the root of 8"),

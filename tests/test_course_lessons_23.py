@@ -166,7 +166,9 @@ def fedavg_round(gradients, sizes, start, lr, steps):
     return np.average(ends, axis=0, weights=sizes)
 
 
-def fixed_point(curvatures, minima, lr, steps, power=np.linalg.matrix_power, weigh=lambda left: np.eye(len(left)) - left):
+def fixed_point(
+    curvatures, minima, lr, steps, power=np.linalg.matrix_power, weigh=lambda left: np.eye(len(left)) - left
+):
     B = [weigh(power(np.eye(minima.shape[1]) - lr * H, steps)) for H in curvatures]
     return np.linalg.solve(sum(B), sum(b @ m for b, m in zip(B, minima, strict=True)))
 
@@ -257,7 +259,11 @@ WRONG = [
     (lesson2.fedavg_round, average_after_each_step, "averages once"),
     (lesson2.fixed_point, lambda H, m, lr, k: fixed_point(H, m, lr, 1), "is the optimum"),
     (lesson2.fixed_point, lambda H, m, lr, k: m.mean(0), "mean of the minima"),
-    (lesson2.fixed_point, lambda H, m, lr, k: fixed_point(H, m, lr, k, weigh=lambda left: left + 1e-15), "what was walked"),
+    (
+        lesson2.fixed_point,
+        lambda H, m, lr, k: fixed_point(H, m, lr, k, weigh=lambda left: left + 1e-15),
+        "what was walked",
+    ),
     (lesson2.fixed_point, lambda H, m, lr, k: fixed_point(H, m, lr, k, power=np.power), "matrix_power"),
     (lesson2.fixed_point, lambda H, m, lr, k: fixed_point(H, m, lr, k)[0], "shape (1,)"),
     (lesson2.barrier, lambda losses: max(losses), "2 high"),
@@ -285,7 +291,11 @@ WRONG = [
     (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) - g(r), "nobody knows where to go"),
     (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) - g(r) + 0.5, "all arguments"),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, 1, lr), "`scale` is missing"),
-    (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, scale * a, scale, lr), "anchor is added as it is"),
+    (
+        lesson3.controlled_step,
+        lambda g, w, s, a, scale, lr: step(g, w, s, scale * a, scale, lr),
+        "anchor is added as it is",
+    ),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, scale, -lr), "uphill"),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, 0 * a, scale, lr), "anchor is missing"),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, -scale, lr), "wrong sign"),

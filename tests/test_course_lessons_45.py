@@ -46,7 +46,14 @@ def test_a_round_costs_what_its_arrows_say(name, sent, cost, in_a_row):
 
 @pytest.mark.parametrize(
     ("ring", "passes", "rounds"),
-    [(4, 3, 10), (1, 3, 3), (12, 1, 10), (12, 10, 1), (2, 1, 7), (12, 11, 0)],  # 99, 288, 33, 141, 138 a round; too slow
+    [
+        (4, 3, 10),
+        (1, 3, 3),
+        (12, 1, 10),
+        (12, 10, 1),
+        (2, 1, 7),
+        (12, 11, 0),
+    ],  # 99, 288, 33, 141, 138 a round; too slow
 )
 def test_a_design_runs_until_budget_or_patience_ends(ring, passes, rounds):
     assert lesson4.affordable_rounds(lesson4.design(ring, passes)) == rounds
@@ -76,7 +83,9 @@ def test_a_journey_ends_with_the_model_of_the_ring(make_federation):
 
 def test_the_price_slider_moves_the_costs_and_the_picture():
     rows = [(name, seed, round, round / 5) for name in lesson4.METHODS for seed in (0, 1) for round in range(4)]
-    explorer = lesson4.price_explorer(pd.DataFrame(rows, columns=["method", "seed", "round", "accuracy"]), cloud_price=1)
+    explorer = lesson4.price_explorer(
+        pd.DataFrame(rows, columns=["method", "seed", "round", "accuracy"]), cloud_price=1
+    )
     slider, words, picture = explorer.children
     before = bytes(picture.value)
     assert words.value == "A round costs: FedAvg 24, HierFAVG 78, ring-optimization 12, FedSR 45."
@@ -109,7 +118,9 @@ def test_a_selector_that_answers_wrongly_is_told_what_is_wrong(answer, complaint
         lesson5.checked_choice(answer, clients=10, size=3)
 
 
-@pytest.mark.parametrize("answer", [[5, 0, 3], (5, 0, 3), {5, 0, 3}, np.array([5, 0, 3]), np.array([5, 0, 3], np.uint8)])
+@pytest.mark.parametrize(
+    "answer", [[5, 0, 3], (5, 0, 3), {5, 0, 3}, np.array([5, 0, 3]), np.array([5, 0, 3], np.uint8)]
+)
 def test_a_right_choice_comes_back_sorted(answer):
     assert lesson5.checked_choice(answer, clients=10, size=3).tolist() == [0, 3, 5]
 
@@ -185,8 +196,11 @@ def test_duels_are_replayed_with_rewards_of_the_last_rounds():
 @pytest.fixture
 def small_tournament(monkeypatch, make_federation):
     """Two tiny worlds, three rounds, two seeds."""
-    made = {(name, seed): make_federation(alpha=alpha, seed=seed)
-            for name, alpha in zip(lesson5.WORLDS, (1.0, 0.2), strict=True) for seed in range(2)}  # fmt: skip
+    made = {
+        (name, seed): make_federation(alpha=alpha, seed=seed)
+        for name, alpha in zip(lesson5.WORLDS, (1.0, 0.2), strict=True)
+        for seed in range(2)
+    }
     monkeypatch.setattr(lesson5, "world", lambda name, seed=0: made[name, seed])
     monkeypatch.setattr(lesson5, "entrant", lesson5.entrant.__wrapped__)
     monkeypatch.setattr(lesson5, "ROUNDS", 3)
@@ -271,7 +285,10 @@ RIGHT = [
     (lesson4.arrows_of_rings, lambda devices, ring, passes: passes * devices + 3 * -(-devices // ring)),
     (lesson4.around_the_ring, around),
     (lesson4.cost_to_reach, first_reach),
-    (lesson4.weights_of_devices, lambda rate, devices: [rate * (1 - rate) ** (devices - k - 1) for k in range(devices)]),
+    (
+        lesson4.weights_of_devices,
+        lambda rate, devices: [rate * (1 - rate) ** (devices - k - 1) for k in range(devices)],
+    ),
     (lesson4.my_rings, {"cluster_size": 2, "passes": 4}),
     (lesson5.mixture, mixture),
     (lesson5.distance, apart),
@@ -306,7 +323,11 @@ def test_the_count_of_the_exercise_is_that_of_the_library():
 SHRUNK = [0.0625, 0.125, 0.25]
 EVERYBODY = [0.45, 0.2, 0.35]
 WRONG = [
-    (lesson4.arrows_of_rings, lambda k, q, r: r * k + 2 * -(-k // q), "edge server hands the model to the first device"),
+    (
+        lesson4.arrows_of_rings,
+        lambda k, q, r: r * k + 2 * -(-k // q),
+        "edge server hands the model to the first device",
+    ),
     (lesson4.arrows_of_rings, lambda k, q, r: r * k, "What do the servers send?"),
     (lesson4.arrows_of_rings, lambda k, q, r: r * k + 3 * k, "one a ring, not to every device"),
     (lesson4.arrows_of_rings, lambda k, q, r: r * k + 3 * (k // q), "so round up"),
@@ -316,12 +337,24 @@ WRONG = [
     (lesson4.around_the_ring, lambda train, model, ring, passes: around(train, model, ring[::-1], passes), "backwards"),
     (lesson4.around_the_ring, lambda train, model, ring, passes: model, "the model that you began with"),
     (lesson4.around_the_ring, lambda train, model, ring, passes: [train(model, d) for d in ring], "not a list"),
-    (lesson4.around_the_ring, lambda train, model, ring, passes: [train(model, d) for d in ring][-1], "gets the start again"),
-    (lesson4.around_the_ring, lambda train, model, ring, passes: around(train, model, ring, 1), "visit all three devices twice"),
+    (
+        lesson4.around_the_ring,
+        lambda train, model, ring, passes: [train(model, d) for d in ring][-1],
+        "gets the start again",
+    ),
+    (
+        lesson4.around_the_ring,
+        lambda train, model, ring, passes: around(train, model, ring, 1),
+        "visit all three devices twice",
+    ),
     (lesson4.around_the_ring, restarted, "The second pass goes on with the model of the first"),
     (lesson4.cost_to_reach, lambda a, t, c: (first_reach(a, t, 1) or 0) * c + c, "begins with round 0"),
     (lesson4.cost_to_reach, lambda a, t, c: first_reach(a, t, 1), "Each round costs something"),
-    (lesson4.cost_to_reach, lambda a, t, c: max(i for i, each in enumerate(a) if each >= t) * c, "The first time counts"),
+    (
+        lesson4.cost_to_reach,
+        lambda a, t, c: max(i for i, each in enumerate(a) if each >= t) * c,
+        "The first time counts",
+    ),
     (lesson4.cost_to_reach, lambda a, t, c: first_reach(a, t + 1e-6, c), "use >="),
     (lesson4.cost_to_reach, lambda a, t, c: first_reach(a, t, c) or None, "costs nothing"),
     (lesson4.cost_to_reach, lambda a, t, c: first_reach(a, t, c) or 0, "return None"),
@@ -339,16 +372,28 @@ WRONG = [
     (lesson4.my_rings, dict(lesson4.SAMPLE_DESIGN), "Try others"),
     (lesson5.mixture, lambda counts, group: counts[group].sum(axis=0), "Divide by their sum"),
     (lesson5.mixture, lambda counts, group: counts[group].sum(axis=1), "(axis=0)"),
-    (lesson5.mixture, lambda counts, group: (counts / counts.sum(1, keepdims=True))[group].mean(0), "Pool the samples first"),
+    (
+        lesson5.mixture,
+        lambda counts, group: (counts / counts.sum(1, keepdims=True))[group].mean(0),
+        "Pool the samples first",
+    ),
     (lesson5.mixture, lambda counts, group: counts.sum(0) / counts.sum(), "Only the group counts"),
     (lesson5.distance, lambda counts, group: apart(counts, group) ** 2, "take the root"),
-    (lesson5.distance, lambda counts, group: np.linalg.norm(mixture(counts, group) - 1 / 3), "compare with an even mixture"),
+    (
+        lesson5.distance,
+        lambda counts, group: np.linalg.norm(mixture(counts, group) - 1 / 3),
+        "compare with an even mixture",
+    ),
     (lesson5.distance, lambda counts, group: np.abs(mixture(counts, group) - EVERYBODY).sum(), "absolute differences"),
     (lesson5.distance, lambda counts, group: mixture(counts, group) - EVERYBODY, "One number"),
     (lesson5.distance, lambda counts, group: 0.465**0.5, "All clients together"),  # learnt by heart
     (lesson5.next_member, lambda counts, group: nearest(counts, group, range(len(counts))), "in the group already"),
     (lesson5.next_member, lambda counts, group: nearest(counts, [], range(1, len(counts))), "What counts is the GROUP"),
-    (lesson5.next_member, lambda counts, group: 2 if len(counts) == 4 else nearest(counts, [], [1, 2]), "Somebody else than client"),
+    (
+        lesson5.next_member,
+        lambda counts, group: 2 if len(counts) == 4 else nearest(counts, [], [1, 2]),
+        "Somebody else than client",
+    ),
     (lesson5.next_member, lambda counts, group: [*group, 2], "Return one client's number"),
     (lesson5.duels, lambda r: duels(-r), "The other way round"),
     (lesson5.duels, lambda r: ((r[:, None] >= r).sum(1), (r[:, None] < r).sum(1)), "use >, not >="),
@@ -356,11 +401,19 @@ WRONG = [
     (lesson5.duels, lambda r: (duels(r)[0], len(r) - duels(r)[0]), "lose 0, 2, 1 and 2 duels"),
     (lesson5.my_selector, lambda round, history, rng: [0, 1, 2], "(7 clients, 2 to choose): the selector returned 3"),
     (lesson5.my_selector, lambda round, history, rng: rng.integers(0, 1, history.size), "more than once"),
-    (lesson5.my_selector, lambda round, history, rng: np.arange(history.size) + history.clients, "there is no client 12"),
-    (lesson5.my_selector, lambda round, history, rng: np.random.permutation(history.clients)[: history.size], "draw from `rng`"),
+    (
+        lesson5.my_selector,
+        lambda round, history, rng: np.arange(history.size) + history.clients,
+        "there is no client 12",
+    ),
+    (
+        lesson5.my_selector,
+        lambda round, history, rng: np.random.permutation(history.clients)[: history.size],
+        "draw from `rng`",
+    ),
     (lesson5.my_selector, lambda round, history, rng: history.chosen[-1], "IndexError"),
     (lesson5.my_selector, lambda round, history, rng: None, "returned nothing"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("check", "answer", "told"), WRONG)

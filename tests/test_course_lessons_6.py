@@ -38,16 +38,24 @@ def in_place(w, m, models, sizes, server_lr, beta):
 MOMENTUM_MISTAKES = {
     "plain mean": (lambda *a: momentum(*a, weighted=False), "Weigh the clients by their sizes"),
     "wrong way": (lambda *a: momentum(*a, sign=-1), "walks the other way"),
-    "adds the average": (lambda w, m, x, n, lr, b: (w + lr * (n[:, None] * x).sum(0) / n.sum(), m), "added the whole average"),
+    "adds the average": (
+        lambda w, m, x, n, lr, b: (w + lr * (n[:, None] * x).sum(0) / n.sum(), m),
+        "added the whole average",
+    ),
     "no memory back": (lambda *a: momentum(*a)[0], "Return 2 things, in this order: w, m"),
     "fading average": (lambda w, m, x, n, lr, b: momentum(w, m, x, n, lr, b, fresh=1 - b), "belongs to Adam"),
     "never fades": (lambda w, m, x, n, lr, b: momentum(w, m, x, n, lr, 1.0), "The old m should fade"),
     "rate in m": (lambda w, m, x, n, lr, b: momentum(w, m, x, n, 1.0, b, fresh=lr), "Keep the server's rate out of m"),
-    "old m": (lambda w, m, x, n, lr, b: (w + (lr * m if m.any() else momentum(w, m, x, n, lr, b)[1]),
-                                          momentum(w, m, x, n, lr, b)[1]), "not along the old one"),
+    "old m": (
+        lambda w, m, x, n, lr, b: (
+            w + (lr * m if m.any() else momentum(w, m, x, n, lr, b)[1]),
+            momentum(w, m, x, n, lr, b)[1],
+        ),
+        "not along the old one",
+    ),
     "no rate": (lambda w, m, x, n, lr, b: momentum(w, m, x, n, 1.0, b), "rate is missing"),
     "in place": (in_place, "in place"),
-}  # fmt: skip
+}
 
 
 def adam(w, m, v, delta, server_lr, beta1, beta2, tau):
@@ -56,7 +64,11 @@ def adam(w, m, v, delta, server_lr, beta1, beta2, tau):
     return w + server_lr * m / (v.sqrt() + tau), m, v
 
 
-def adam_like(m=lambda m, d, b: b * m + (1 - b) * d, v=lambda v, d, b: b * v + (1 - b) * d**2, step=lambda m, v, t, *old: m / (v.sqrt() + t)):  # fmt: skip
+def adam_like(
+    m=lambda m, d, b: b * m + (1 - b) * d,
+    v=lambda v, d, b: b * v + (1 - b) * d**2,
+    step=lambda m, v, t, *old: m / (v.sqrt() + t),
+):
     """An Adam step of which one line is replaced."""
 
     def answer(w, old_m, old_v, delta, server_lr, beta1, beta2, tau):
@@ -72,18 +84,28 @@ ADAM_MISTAKES = {
     "tau inside": (adam_like(step=lambda m, v, t, *old: m / (v + t).sqrt()), "outside the root"),
     "no square": (adam_like(v=lambda v, d, b: b * v + (1 - b) * d), "v remembers squares"),
     "betas swapped in m": (adam_like(m=lambda m, d, b: (1 - b) * m + b * d if b else d), "Yours are swapped"),
-    "betas swapped in v": (adam_like(v=lambda v, d, b: (1 - b) * v + b * d**2 if b else d**2), "beta2 and 1 - beta2 are swapped"),
+    "betas swapped in v": (
+        adam_like(v=lambda v, d, b: (1 - b) * v + b * d**2 if b else d**2),
+        "beta2 and 1 - beta2 are swapped",
+    ),
     "FedAvgM's m": (adam_like(m=lambda m, d, b: b * m + d), "Adam's m is an average"),
-    "old m": (adam_like(step=lambda m, v, t, om, ov, b1, b2: (om if b1 else m) / (v.sqrt() + t)), "Step with the new m"),
+    "old m": (
+        adam_like(step=lambda m, v, t, om, ov, b1, b2: (om if b1 else m) / (v.sqrt() + t)),
+        "Step with the new m",
+    ),
     "old v": (adam_like(step=lambda m, v, t, om, ov, b1, b2: m / ((ov if b2 else v).sqrt() + t)), "root of the new v"),
     "bias correction": (
-        adam_like(step=lambda m, v, t, om, ov, b1, b2: m / (1 - b1) / ((v / (1 - b2)).sqrt() + t)), "bias correction"),
+        adam_like(step=lambda m, v, t, om, ov, b1, b2: m / (1 - b1) / ((v / (1 - b2)).sqrt() + t)),
+        "bias correction",
+    ),
     "only w": (lambda *a: adam(*a)[0], "Return 3 things"),
     "fixed tau": (lambda w, m, v, d, lr, b1, b2, tau: adam(w, m, v, d, lr, b1, b2, 1.0), "part from the library's"),
-}  # fmt: skip
+}
 
 
-def bill(accuracies, target, cost, patience, first=1, reached=lambda a, t: a >= t, lost=lambda row: 0, due=lambda row: 0):
+def bill(
+    accuracies, target, cost, patience, first=1, reached=lambda a, t: a >= t, lost=lambda row: 0, due=lambda row: 0
+):
     """The bill with room for mistakes: where rounds begin, what reaching is, what a bad round leaves, when it is due."""
     row = 0
     for round, accuracy in enumerate(accuracies, first):
@@ -119,19 +141,27 @@ SHARE_MISTAKES = {
     "both shares": (lambda first, second: (0.5, 0.5), "Return one number"),
 }
 
-GOOD_CHOICE = {"method": "FedAdam", "rounds": 20, "deadline_s": 6, "reason": "one two three four five six seven eight nine ten eleven twelve"}  # fmt: skip
+GOOD_CHOICE = {
+    "method": "FedAdam",
+    "rounds": 20,
+    "deadline_s": 6,
+    "reason": "one two three four five six seven eight nine ten eleven twelve",
+}
 CHOICE_MISTAKES = {
     "no dictionary": ("FedAdam", "dictionary with the keys method, rounds, deadline_s, reason"),
     "a key is missing": ({"method": "FedAdam", "rounds": 20}, "dictionary with the keys"),
     "unknown method": (GOOD_CHOICE | {"method": "fedadam"}, "It has: FedAvg, FedAvgM"),
     "half a round": (GOOD_CHOICE | {"rounds": 9.5}, "whole number above 0; yours is 9.5"),
     "no deadline": (GOOD_CHOICE | {"deadline_s": 0}, "seconds above 0"),
-    "too short": (GOOD_CHOICE | {"method": "ACFMO", "deadline_s": 6}, "too short for a round of ACFMO. The deadline cannot be met"),
+    "too short": (
+        GOOD_CHOICE | {"method": "ACFMO", "deadline_s": 6},
+        "too short for a round of ACFMO. The deadline cannot be met",
+    ),
     "too long": (GOOD_CHOICE | {"rounds": 21}, "21 rounds of 6 s take 126 s; you have 120 s"),
     "too dear": (GOOD_CHOICE | {"rounds": 20, "deadline_s": 4}, "you have 150 J"),
     "hardly used": (GOOD_CHOICE | {"rounds": 3}, "More rounds?"),
     "no reason": (GOOD_CHOICE | {"reason": "best"}, "yours has 1"),
-}  # fmt: skip
+}
 
 CASES = [
     (lesson6.momentum_step, momentum, MOMENTUM_MISTAKES),
@@ -142,7 +172,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("check", "answer"), [pytest.param(check, right, id=check.number) for check, right, _ in CASES])
+@pytest.mark.parametrize(
+    ("check", "answer"), [pytest.param(check, right, id=check.number) for check, right, _ in CASES]
+)
 def test_a_right_answer_passes(check, answer, capsys):
     assert told(check, answer, capsys) == f"✓ {check.number} {check.title}\n"
 
@@ -270,7 +302,10 @@ def test_the_best_try_of_each_method_is_taken():
             "server_lr": [np.nan] * 4 + [0.01, 0.01, 0.03, 0.03],
         }
     )
-    assert lesson6.best(tuned) == {"FedAvg": {"lr": 0.5}, "FedAdam": {"server_lr": 0.01}}  # before training does not count
+    assert lesson6.best(tuned) == {
+        "FedAvg": {"lr": 0.5},
+        "FedAdam": {"server_lr": 0.01},
+    }  # before training does not count
 
 
 def test_sliders_redraw_picture_and_sentence():

@@ -9,10 +9,9 @@ from hypothesis.extra import numpy as hnp
 from torch.nn import functional
 
 from fedlib import engine
-from fedlib.problem import federation, models, partition
 from fedlib.engine import Work, conv, dense, readable
-from fedlib.problem import layout
 from fedlib.engine.work import batches, client_batches
+from fedlib.problem import federation, layout, models, partition
 
 BATCH = 16
 KINDS = ("softmax", "dense")
@@ -570,7 +569,9 @@ def test_an_unknown_partitioner_is_answered_with_the_known_ones():
 
 def test_a_client_without_samples_is_an_error(make_federation):
     with pytest.raises(ValueError, match=r"clients \[1, 3\] have no samples: leave them out"):
-        make_federation(parts=[np.arange(3), np.array([], dtype=np.int64), np.arange(3, 9), np.array([], dtype=np.int64)])
+        make_federation(
+            parts=[np.arange(3), np.array([], dtype=np.int64), np.arange(3, 9), np.array([], dtype=np.int64)]
+        )
 
 
 def test_averaging_in_parts_that_fit_into_memory_gives_the_same_mean(make_federation, monkeypatch):

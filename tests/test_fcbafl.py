@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedlib import engine, wireless
-from fedlib.judging import checks, ledger
 from fedlib.algorithms import create
 from fedlib.algorithms.fcbafl import global_loss, local_accuracy
 from fedlib.engine import readable
 from fedlib.engine.work import client_batches
+from fedlib.judging import checks, ledger
 from fedlib.papers.fcbafl import audits, energy, learning, pictures
 from fedlib.papers.fcbafl.explorer import explorer
 from fedlib.problem.streams import generator

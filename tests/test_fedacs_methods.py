@@ -10,15 +10,14 @@ from rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes
 from scipy import stats
 
 from fedlib import data, engine
-from fedlib.problem import federation, models, partition
-from fedlib.runs import store
 from fedlib.algorithms import REGISTRY, create
 from fedlib.algorithms.cmfl import relevance
 from fedlib.engine import insight
-from fedlib.problem import layout
-from fedlib.selection import bandit, oort, rexp3, skewness
-from fedlib.runs.simulation import Progress, simulate
+from fedlib.problem import federation, layout, models, partition
 from fedlib.problem.streams import generator
+from fedlib.runs import store
+from fedlib.runs.simulation import Progress, simulate
+from fedlib.selection import bandit, oort, rexp3, skewness
 
 SELECTORS = ["randomclients", "fedacs", "oort", "cmfl", "rexp3"]
 LOCAL = {"participation": 0.3, "batch": 8, "epochs": 2}

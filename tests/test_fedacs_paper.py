@@ -6,10 +6,10 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
-from fedlib.judging import checks, ledger
-from fedlib.problem import federation, partition
 from fedlib.algorithms import create
+from fedlib.judging import checks, ledger
 from fedlib.papers.fedacs import audits, experiments, pictures, rehearsal, scores
+from fedlib.problem import federation, partition
 from fedlib.selection import skewness
 
 SETTING = experiments.Setting(samples=30, batch=10, rounds=40)
@@ -84,7 +84,9 @@ def test_terminal_accuracy_is_the_mean_of_the_last_rounds():
 
 
 def test_a_summary_shows_no_spread_for_one_seed_and_a_dash_for_what_was_not_measured():
-    frame = pd.DataFrame({"method": ["a", "a", "b"], "seed": [0, 1, 0], "score": "rounds", "rounds": [4.0, 6.0, np.nan]})
+    frame = pd.DataFrame(
+        {"method": ["a", "a", "b"], "seed": [0, 1, 0], "score": "rounds", "rounds": [4.0, 6.0, np.nan]}
+    )
     both = scores.summary(frame, "rounds", "method", "score", scale=1, digits=0)["rounds"]
     assert both.to_dict() == {"a": "5 ± 1", "b": "-"}
     assert scores.summary(frame[frame["seed"] == 0], "rounds", "method", "score", 1, 0).loc["a", "rounds"] == "4"
@@ -106,7 +108,8 @@ def test_an_environment_that_costs_nothing_has_no_relative_improvement():
 
 def test_the_cost_of_an_environment_is_paired_with_iid_clients_of_the_seed():
     ends = pd.DataFrame(
-        [("iid", 0, 0.5), ("uniform", 0, 0.4), ("iid", 1, 0.7), ("uniform", 1, 0.65)], columns=["environment", "seed", "accuracy"]
+        [("iid", 0, 0.5), ("uniform", 0, 0.4), ("iid", 1, 0.7), ("uniform", 1, 0.65)],
+        columns=["environment", "seed", "accuracy"],
     )
     assert scores.losses_by_skew(ends).set_index("seed")["change"].round(9).to_dict() == {0: -0.1, 1: -0.05}
 
@@ -133,12 +136,21 @@ def test_rewards_that_fall_with_alpha_have_rank_correlation_one():
     rewards = scores.observed_rewards(frame, (0.0, 0.5, 1.0), 2)
     assert rewards["alpha"].tolist() == [0, 0, 0.5, 0.5, 1, 1]
     assert scores.reward_medians(rewards)["median"].tolist() == pytest.approx([-0.05, -0.25, -0.45])
-    assert scores.rank_correlations(rewards)["rho"].item() == pytest.approx(0.956, abs=1e-3)  # less than 1: alphas have ties
+    assert scores.rank_correlations(rewards)["rho"].item() == pytest.approx(
+        0.956, abs=1e-3
+    )  # less than 1: alphas have ties
 
 
 def test_tallies_sort_clients_by_alpha_and_give_the_mean_alpha_of_each_interval():
     frame = pd.DataFrame(
-        {"seed": 0, "tolerance": 1 / 3, "round": [0, 5, 10], "times_0": [0, 1, 3], "times_1": [0, 3, 3], "times_2": [0, 0, 2]}
+        {
+            "seed": 0,
+            "tolerance": 1 / 3,
+            "round": [0, 5, 10],
+            "times_0": [0, 1, 3],
+            "times_1": [0, 3, 3],
+            "times_2": [0, 0, 2],
+        }
     )
     tally = scores.tallies(frame, ["tolerance"], {0: np.array([0.9, 0.1, 0.5])})
     assert tally[tally["round"] == 10].sort_values("place")["times"].tolist() == [3, 2, 3]
@@ -181,7 +193,9 @@ def test_the_observed_groups_come_first_and_the_others_follow_the_seed():
 
 def test_only_oort_differs_between_ban_and_no_ban():
     setting = experiments.Setting(own={"Oort": {"cap": 7}})
-    caps = {run.label["selector"]: run.options.get("cap", "none") for run in experiments.poisoned(setting, 20, range(1))}
+    caps = {
+        run.label["selector"]: run.options.get("cap", "none") for run in experiments.poisoned(setting, 20, range(1))
+    }
     assert caps == {"baseline": "none", "FedACS": "none", "Rexp3": "none", "Oort": 7, "Oort, no ban": None}
 
 
@@ -235,7 +249,9 @@ def test_the_histograms_of_fig_1_count_every_client_once():
 
 
 def test_a_curve_is_the_mean_over_seeds():
-    frame = pd.DataFrame({"method": "FedACS", "seed": [0, 0, 1, 1], "round": [0, 5, 0, 5], "accuracy": [0.1, 0.2, 0.3, 0.6]})
+    frame = pd.DataFrame(
+        {"method": "FedACS", "seed": [0, 0, 1, 1], "round": [0, 5, 0, 5], "accuracy": [0.1, 0.2, 0.3, 0.6]}
+    )
     fig = pictures.curves(frame, "method")
     (line,) = fig.axes[0].lines
     plt.close(fig)
@@ -267,7 +283,12 @@ def test_at_least_judges_the_means_and_leaves_blanks_out():
 
 def test_near_pairs_by_seed_and_looks_at_the_size_of_the_difference():
     frame = pd.DataFrame(
-        {"environment": "uniform", "variant": ["a", "b", "a", "b"], "seed": [0, 0, 1, 1], "accuracy": [0.50, 0.52, 0.61, 0.60]}
+        {
+            "environment": "uniform",
+            "variant": ["a", "b", "a", "b"],
+            "seed": [0, 0, 1, 1],
+            "accuracy": [0.50, 0.52, 0.61, 0.60],
+        }
     )
     options = {"value": "accuracy", "key": "variant", "first": "a", "other": "b", "over": "environment"}
     assert checks.near(frame, margin=0.01, **options).verdict == "reproduced"  # -0.02 and +0.01: mean -0.005

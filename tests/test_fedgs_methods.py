@@ -23,7 +23,6 @@ from rounds import assert_equal as assert_near
 from torch.nn import functional
 
 from fedlib import engine
-from fedlib.problem import federation, models
 from fedlib.algorithms import create
 from fedlib.algorithms.cgau import Gate, gate_biases, on_features, pretrain, with_condition
 from fedlib.algorithms.fedfusion import channels, halves
@@ -32,9 +31,9 @@ from fedlib.algorithms.fedopt import FedAdagrad, FedAdam, FedAvgM, FedYogi
 from fedlib.algorithms.ida import inverse_distance
 from fedlib.data.dataset import from_arrays
 from fedlib.engine import readable
-from fedlib.problem import layout
 from fedlib.engine.exponential import exponential
 from fedlib.engine.personal import evaluate_own, training_accuracy
+from fedlib.problem import federation, layout, models
 from fedlib.problem.queues import Streams
 
 CLIENTS, WRITERS, CLASSES, SIDE = 11, 14, 4, 8
@@ -144,9 +143,7 @@ def test_clients_are_tested_on_their_own_characters_and_the_other_writers_are_he
 
 def test_a_part_of_the_test_set_keeps_its_writers(deal):
     whole, part = deal(), deal(test_samples=60)
-    known, kept = (
-        dict(zip(pixels(fed.x_test), fed.test_clients.tolist(), strict=True)) for fed in (whole, part)
-    )
+    known, kept = (dict(zip(pixels(fed.x_test), fed.test_clients.tolist(), strict=True)) for fed in (whole, part))
     assert 0 < len(part.y_test) <= 60
     assert kept.items() <= known.items()
 

@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 import torch
 
-from fedlib.judging import checks, ledger
-from fedlib.problem import models
 from fedlib.algorithms import create
+from fedlib.judging import checks, ledger
 from fedlib.papers.fedgs import audits, comparison, hyper, pictures
 from fedlib.papers.fedgs.comparison import Row, Setting
+from fedlib.problem import models
 
 SMALL = Setting("handwriting", samples=1500, width=2, hidden=8, batch=4, iterations=3, lr=0.1)
-RATES = {name: (0.03, 0.01) for name in comparison.SERVERS}
+RATES = dict.fromkeys(comparison.SERVERS, (0.03, 0.01))
 
 # Table II once more, typed from the paper a second time: accuracy in percent, loss, rounds to 82% (None: never).
 TABLE = {
@@ -154,8 +154,14 @@ def test_the_target_is_the_printed_share_of_what_fedavg_ends_with():
 
 
 def test_ends_are_paired_with_fedavg_of_the_same_seed():
-    frame = pd.concat([curve("FedAvg", [0, 0.2, 0.4]), curve("FedAvg", [0, 0.2, 0.5], 1), curve("FedGS", [0, 0.5, 0.7]),
-                       curve("FedGS", [0, 0.5, 0.6], 1)])  # fmt: skip
+    frame = pd.concat(
+        [
+            curve("FedAvg", [0, 0.2, 0.4]),
+            curve("FedAvg", [0, 0.2, 0.5], 1),
+            curve("FedGS", [0, 0.5, 0.7]),
+            curve("FedGS", [0, 0.5, 0.6], 1),
+        ]
+    )
     ends = comparison.ends(frame, 1, 0.45, rounds=2).set_index(["method", "seed"])
     assert ends["gain"].round(6).to_dict() == {("FedAvg", 0): 0, ("FedAvg", 1): 0, ("FedGS", 0): 0.3, ("FedGS", 1): 0.1}
     assert ends["rounds_to_target"].tolist() == [3, 2, 1, 1]

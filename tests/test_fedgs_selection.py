@@ -8,11 +8,11 @@ import pytest
 
 from fedlib import selection
 from fedlib.algorithms import create
-from fedlib.problem.queues import Streams
 from fedlib.papers.fedgs import selection as study
 from fedlib.papers.fedgs import selection_pictures, time_model, time_pictures
 from fedlib.papers.fedgs.time_explorer import explorer
 from fedlib.papers.fedgs.time_model import Setting
+from fedlib.problem.queues import Streams
 
 PARK = study.Park("handwriting", factories=4, devices=12, selected=5, presampled=1, batch=8)
 

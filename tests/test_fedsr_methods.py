@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlib import data, engine
-from fedlib.judging import ledger, transfers
-from fedlib.problem import federation, models
 from fedlib.algorithms import clusters, create, fedsr, moon, ring
 from fedlib.algorithms.schedule import cosine
 from fedlib.engine import Work, tape
-from fedlib.problem import layout
 from fedlib.engine.work import client_batches
+from fedlib.judging import ledger, transfers
+from fedlib.problem import federation, layout, models
 
 ROUNDS = 4
 LOCAL = {"lr": 0.2, "final_lr": 0.05, "rounds": ROUNDS, "batch": 16, "momentum": 0.5}

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlib.judging import checks, ledger
-from fedlib.problem import federation
 from fedlib.papers.fedsr import audits, experiments, pictures, results, rings
+from fedlib.problem import federation
 
 MNIST = experiments.Problem("mnist", 640, 20)
 PAPER = ledger.load("fedsr")
@@ -148,8 +148,13 @@ def test_data_that_nobody_has_is_left_out(monkeypatch):
 
 def test_a_round_sends_as_many_models_as_table_3_divides_by():
     assert experiments.per_round(20) == {
-        "FedAvg": 40, "FedProx": 40, "MOON": 40, "HierFAVG": 110, "ring-optimization": 20, "FedSR": 110,
-    }  # fmt: skip
+        "FedAvg": 40,
+        "FedProx": 40,
+        "MOON": 40,
+        "HierFAVG": 110,
+        "ring-optimization": 20,
+        "FedSR": 110,
+    }
 
 
 def test_a_test_subset_is_the_same_for_all_methods_of_a_seed_and_differs_between_seeds():
@@ -178,11 +183,15 @@ def test_a_run_ends_with_its_last_record():
 
 def test_a_cell_at_the_level_of_guessing_is_not_judged():
     ends = results.ends(
-        pd.concat([
-            curve("FedSR", [0.1, 0.115]), curve("FedAvg", [0.1, 0.10]),
-            curve("FedSR", [0.1, 0.5], partition="iid"), curve("FedAvg", [0.1, 0.10], partition="iid"),
-        ])
-    )  # fmt: skip
+        pd.concat(
+            [
+                curve("FedSR", [0.1, 0.115]),
+                curve("FedAvg", [0.1, 0.10]),
+                curve("FedSR", [0.1, 0.5], partition="iid"),
+                curve("FedAvg", [0.1, 0.10], partition="iid"),
+            ]
+        )
+    )
     judged = ends.assign(judged=results.judged(ends, 2000)).groupby("partition")["judged"]
     assert judged.count().to_dict() == {"iid": 2, "xi=2": 0}  # 0.115 is within three standard errors of 0.1
 

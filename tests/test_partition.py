@@ -266,8 +266,8 @@ def test_clients_share_samples_only_when_a_class_is_overdrawn(name):
     parts = split(name, clients=20, samples=40)
     demand, uses = counts(parts).sum(axis=0), np.bincount(np.concatenate(parts), minlength=len(LABELS))
     for k in range(10):
-        assert uses[LABELS == k].max() <= max(1, -(-demand[k] // 500) + 1)
-        assert demand[k] > 500 or uses[LABELS == k].max() == 1
+        assert uses[k == LABELS].max() <= max(1, -(-demand[k] // 500) + 1)
+        assert demand[k] > 500 or uses[k == LABELS].max() == 1
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -279,7 +279,7 @@ def test_clients_that_hold_more_than_the_data_set_overlap_without_repeating_a_sa
 
 def test_a_client_repeats_samples_only_when_it_wants_more_than_its_class_has():
     part = partition.dominance(LABELS, 1, 1.0, samples=1200, rng=generator())[0]
-    uses = np.bincount(part, minlength=len(LABELS))[LABELS == LABELS[part[0]]]
+    uses = np.bincount(part, minlength=len(LABELS))[LABELS[part[0]] == LABELS]
     assert uses.sum() == 1200 and uses.min() >= 2
 
 
@@ -469,4 +469,3 @@ def test_beta_layers_must_be_in_order():
 
 def test_the_module_example_is_true():
     assert doctest.testmod(partition).failed == 0
-

@@ -13,13 +13,14 @@ from nbformat.v4 import new_code_cell, new_notebook
 from toy_workbook import REPOSITORY, make_workbook, tagged
 
 from fedlib import data
-from fedlib.runs import study
 from fedlib.__main__ import main
-from fedlib.commands import plan as command, rehearsal
-from fedlib.runs.plan import kinds, measure
-from fedlib.runs.plan.kinds import Cost
+from fedlib.commands import plan as command
+from fedlib.commands import rehearsal
 from fedlib.report.notebooks import Notebook
 from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.runs import study
+from fedlib.runs.plan import kinds, measure
+from fedlib.runs.plan.kinds import Cost
 from fedlib.runs.study import Run
 
 # Counted by hand from the notebooks and conf/paper; a run that a notebook asks for twice counts once. Beyond quick scale those
@@ -30,7 +31,11 @@ COUNTS: dict[str, dict[str, int]] = {
         "acfmo.mnist": 6 * 4 + 1 + 3 * 4 * 9,
         "acfmo.cifar10": 6 * 4 + 1 + 2 * 4 * 9,
         "acfmo.momentum": 3 * (4 * 4 + 4) + 2 * 4,
-        "fcbafl.learning": 4 * 6 + 3 * 2 * 4 + 3 * 5 + 3 * 2 * 2 + 3 * 2,  # of the equal products the largest eta's are there
+        "fcbafl.learning": 4 * 6
+        + 3 * 2 * 4
+        + 3 * 5
+        + 3 * 2 * 2
+        + 3 * 2,  # of the equal products the largest eta's are there
         "fcbafl.energy": 0,
         "fedacs.skewness": 4 + 1 + 1,  # 200 iid clients are among the environments
         "fedacs.comparison": 1 + 4 * 2 + 3 + 5,
@@ -119,7 +124,9 @@ def own_store(tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize("scale", ["quick", "desk", "paper"])
 def test_all_notebooks_can_be_planned_at_all_scales_with_the_runs_counted_by_hand(scale, own_store, monkeypatch):
     monkeypatch.setattr(command, "fingerprint", lambda data_set: None)  # no data, no store
-    monkeypatch.setattr(data, "available", lambda: dict.fromkeys(["mnist", "fashion_mnist", "cifar10", "cifar100"], "cache"))
+    monkeypatch.setattr(
+        data, "available", lambda: dict.fromkeys(["mnist", "fashion_mnist", "cifar10", "cifar100"], "cache")
+    )
     made = planned(REPOSITORY, f"scale={scale}")
     assert [row["note"] for row in made["notebooks"] if row["note"]] == []
     assert COUNTS[scale].items() <= by_label(made, "runs").items()
@@ -169,12 +176,20 @@ def test_a_cell_that_fails_ends_the_plan_of_its_notebook_with_a_note(tmp_path, o
 def test_runs_are_found_behind_functions_and_names_are_traced_through_changes(tmp_path):
     helper = "def both(runs):\n    return study.execute(runs)"
     source = "options = {}\noptions['lr'] = 0.1\nheavy = 1 / 0\nruns = [options]\nruns += [options]\nunused = len(runs)"
-    path = one_notebook(tmp_path, IMPORTS, helper, source, "both([run for run in runs])") / "notebooks/toy/01_fine.ipynb"
+    path = (
+        one_notebook(tmp_path, IMPORTS, helper, source, "both([run for run in runs])") / "notebooks/toy/01_fine.ipynb"
+    )
     script = rehearsal.statements(Notebook.of(path))
     names: dict = {}
     exec(IMPORTS, names)
     chosen = [statement.source for statement in rehearsal.needed(script, names)]
-    kept = ["options = {}", "options['lr'] = 0.1", "runs = [options]", "runs += [options]", "both([run for run in runs])"]
+    kept = [
+        "options = {}",
+        "options['lr'] = 0.1",
+        "runs = [options]",
+        "runs += [options]",
+        "both([run for run in runs])",
+    ]
     assert chosen == [helper, *kept]
 
 
@@ -221,7 +236,9 @@ def test_rates_seeds_moments_and_passes_make_no_new_kind_and_counts_do():
 
 def test_sizes_of_clients_matter_only_where_clients_train_stacked():
     def of(network: str, partitioner: str, **options) -> str:
-        return kinds.kind(a_run(federation=a_run().federation | {"network": network, "partitioner": partitioner} | options))
+        return kinds.kind(
+            a_run(federation=a_run().federation | {"network": network, "partitioner": partitioner} | options)
+        )
 
     uneven, shards = {"partitioner": "dirichlet", "alpha": 0.1}, {"partitioner": "shards", "per_client": 2}
     assert of("mlp200", "iid") == of("mlp200", **shards) != of("mlp200", **uneven)

@@ -14,10 +14,10 @@ import yaml
 from PIL import Image
 from toy_workbook import REPOSITORY
 
-from fedlib.commands import catalogue
-from fedlib.judging import ledger
 from fedlib.__main__ import check
+from fedlib.commands import catalogue
 from fedlib.commands.plan import read
+from fedlib.judging import ledger
 from fedlib.report.notebooks import START, cells, discover
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -40,7 +40,9 @@ def start_text() -> str:
     return "\n".join("".join(cell["source"]) for cell in cells(START_NOTEBOOK) if cell["cell_type"] == "markdown")
 
 
-@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "notebooks/course/README.md", "notebooks/00_start_here.ipynb"])
+@pytest.mark.parametrize(
+    "file", ["README.md", "CONTRIBUTING.md", "notebooks/course/README.md", "notebooks/00_start_here.ipynb"]
+)
 def test_local_links_lead_somewhere(file):
     path = REPOSITORY / file
     text = start_text() if path == START_NOTEBOOK else path.read_text(encoding="utf-8")
@@ -49,7 +51,9 @@ def test_local_links_lead_somewhere(file):
 
 def test_the_table_and_the_map_list_exactly_the_notebooks_there_are():
     there = {notebook.path.relative_to(REPOSITORY / "notebooks").as_posix() for notebook in PAPER_NOTEBOOKS}
-    in_table = {target.removeprefix("notebooks/") for target in links(README) if re.match(r"notebooks/\w+/.*ipynb", target)}
+    in_table = {
+        target.removeprefix("notebooks/") for target in links(README) if re.match(r"notebooks/\w+/.*ipynb", target)
+    }
     assert in_table == there
     assert set(links(start_text())) == there
 

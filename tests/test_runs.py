@@ -17,9 +17,9 @@ from conftest import synthetic_arrays
 
 import fedlib
 from fedlib import algorithms, simulate
+from fedlib.data.files import write_atomically
 from fedlib.problem import federation
 from fedlib.runs import store, study
-from fedlib.data.files import write_atomically
 from fedlib.runs.simulation import Progress
 from fedlib.runs.store import Run
 

@@ -28,7 +28,9 @@ def outputs(path: Path) -> list:
 
 def shown_ids(path: Path) -> set[str]:
     about = [output.get("metadata", {}).get("fedlib", {}) for output in outputs(path)]
-    return {entry["id"] for entry in about if "id" in entry} | {id for entry in about for id in entry.get("verdicts", [])}
+    return {entry["id"] for entry in about if "id" in entry} | {
+        id for entry in about for id in entry.get("verdicts", [])
+    }
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)

@@ -20,8 +20,8 @@ from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.engine import fixed
-from fedlib.problem import layout
 from fedlib.engine.personal import evaluate_own
+from fedlib.problem import layout
 from fedlib.problem.federation import Federation
 
 

@@ -10,8 +10,8 @@ import torch
 from fedlib.algorithms.algorithm import State, round_half_up
 from fedlib.algorithms.randomclients import RandomClients
 from fedlib.problem.federation import Federation
-from fedlib.selection import bandit
 from fedlib.problem.streams import generator
+from fedlib.selection import bandit
 
 
 @dataclass(frozen=True)

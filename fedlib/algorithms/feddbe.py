@@ -52,7 +52,9 @@ class FedDBE(FedAvg):
         shifted = rows.clone()
         shifted[:, :, -1] += engine.product(rows[:, :, :-1], own.unsqueeze(2)).squeeze(2)
         gradient = batch.gradient(shifted.flatten(1)).unflatten(1, (federation.classes, -1))
-        gradient[:, :, -1] += federation.l2 * (rows[:, :, -1] - shifted[:, :, -1])  # the l2 term is of the weights themselves
+        gradient[:, :, -1] += federation.l2 * (
+            rows[:, :, -1] - shifted[:, :, -1]
+        )  # the l2 term is of the weights themselves
         error = gradient[:, :, -1] - federation.l2 * rows[:, :, -1]  # sum over samples of p - y
         gradient[:, :, :-1].addcmul_(error.unsqueeze(2), own.unsqueeze(1))
         memory_gradient = engine.product(error.unsqueeze(1), rows[:, :, :-1]).squeeze(1)

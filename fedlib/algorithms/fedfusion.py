@@ -45,7 +45,13 @@ class FedFusion_Multi(FedAvg):
         two_streams = TwoStreams(federation, received, clients, self.fuse)
         start = torch.cat([received, state["operator"]])
         trained = engine.train_mean(
-            federation, start, clients, self.work(round), round, shares(federation, clients), direction=two_streams.gradients
+            federation,
+            start,
+            clients,
+            self.work(round),
+            round,
+            shares(federation, clients),
+            direction=two_streams.gradients,
         )
         weights, operator = trained.split([len(received), len(state["operator"])])
         return {"weights": weights, "operator": self.next_operator(state["operator"], operator)}

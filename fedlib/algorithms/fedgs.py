@@ -14,8 +14,8 @@ import torch
 
 from fedlib import engine, selection
 from fedlib.algorithms.algorithm import Algorithm, State
-from fedlib.problem.queues import Streams
 from fedlib.problem.federation import Federation
+from fedlib.problem.queues import Streams
 from fedlib.problem.streams import generator
 
 SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}

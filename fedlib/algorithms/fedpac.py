@@ -16,7 +16,6 @@ from fedlib.algorithms.algorithm import State, mean_by_size, require_softmax
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.problem.federation import Federation
 
-
 RELAXATION = 1.6  # of alternating directions; 1.5 to 1.8 is the usual choice
 
 

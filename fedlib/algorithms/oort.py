@@ -9,8 +9,8 @@ from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.engine.insight import mean_squared_losses
 from fedlib.problem.federation import Federation
-from fedlib.selection import oort
 from fedlib.problem.streams import generator
+from fedlib.selection import oort
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import torch
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients
 from fedlib.problem.federation import Federation
-from fedlib.selection import rexp3
 from fedlib.problem.streams import generator
+from fedlib.selection import rexp3
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from statistics import median
 
 import numpy as np
 
-from fedlib.runs import study
 from fedlib.bench import machine, peers
 from fedlib.data.files import write_text
 from fedlib.report.execute import environment
+from fedlib.runs import study
 
 RUNS, ROUNDS, REPETITIONS = 40, 5, 3
 ALONE = "inprocess"

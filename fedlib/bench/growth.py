@@ -17,14 +17,31 @@ CLIENTS = (10, 100, 1000, 10_000)
 COHORTS = (10, 30, 100, 300, 1000)
 STUDIES = {
     "softmax": Workload(
-        "softmax", "Softmax regression 576x10, ten steps of batch 16", "softmax", (576,), 10,
-        clients=CLIENTS[-1], size=20, participants=COHORTS[0], batch=16, steps=10,
+        "softmax",
+        "Softmax regression 576x10, ten steps of batch 16",
+        "softmax",
+        (576,),
+        10,
+        clients=CLIENTS[-1],
+        size=20,
+        participants=COHORTS[0],
+        batch=16,
+        steps=10,
     ),
     "mlp200": Workload(
-        "mlp200", "Perceptron 784-200-200-10, ten steps of batch 32, momentum 0.5", "mlp200", (28, 28), 10,
-        clients=CLIENTS[-1], size=20, participants=COHORTS[0], batch=32, steps=10, momentum=0.5,
+        "mlp200",
+        "Perceptron 784-200-200-10, ten steps of batch 32, momentum 0.5",
+        "mlp200",
+        (28, 28),
+        10,
+        clients=CLIENTS[-1],
+        size=20,
+        participants=COHORTS[0],
+        batch=32,
+        steps=10,
+        momentum=0.5,
     ),
-}  # fmt: skip
+}
 
 
 def cases(workload: Workload) -> dict[str, Workload]:

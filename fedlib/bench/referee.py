@@ -66,9 +66,14 @@ class Worker:
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
         # A session of its own: Ctrl-C reaches the referee alone, which then ends everything in order.
         self.process = subprocess.Popen(
-            [python, "-P", str(WORKER), json.dumps(job)], env=environment(contestant), start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-        )  # fmt: skip
+            [python, "-P", str(WORKER), json.dumps(job)],
+            env=environment(contestant),
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
         self.rounds: dict[str, int] = {}
 
     def ready(self) -> dict:

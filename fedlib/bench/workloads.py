@@ -65,21 +65,56 @@ class Workload:
 
 
 W1 = Workload(
-    "W1", "Perceptron 784-200-200-10, 10 of 100 clients, 600 samples each, batch 32, one epoch, momentum 0.5",
-    "mlp200", (28, 28), 10, clients=100, size=600, participants=10, batch=32, epochs=1, momentum=0.5,
-)  # fmt: skip
+    "W1",
+    "Perceptron 784-200-200-10, 10 of 100 clients, 600 samples each, batch 32, one epoch, momentum 0.5",
+    "mlp200",
+    (28, 28),
+    10,
+    clients=100,
+    size=600,
+    participants=10,
+    batch=32,
+    epochs=1,
+    momentum=0.5,
+)
 W2 = Workload(
-    "W2", "FedSR's convolutional network on 3x32x32, 20 clients, 500 samples each, batch 32, one epoch, momentum 0.5",
-    "cnn_fedsr", (3, 32, 32), 10, clients=20, size=500, participants=20, batch=32, epochs=1, momentum=0.5,
-)  # fmt: skip
+    "W2",
+    "FedSR's convolutional network on 3x32x32, 20 clients, 500 samples each, batch 32, one epoch, momentum 0.5",
+    "cnn_fedsr",
+    (3, 32, 32),
+    10,
+    clients=20,
+    size=500,
+    participants=20,
+    batch=32,
+    epochs=1,
+    momentum=0.5,
+)
 W3 = Workload(
-    "W3", "Softmax regression 576x10, 20 of 400 clients, 150 samples each, ten steps of batch 16",
-    "softmax", (576,), 10, clients=400, size=150, participants=20, batch=16, steps=10,
-)  # fmt: skip
+    "W3",
+    "Softmax regression 576x10, 20 of 400 clients, 150 samples each, ten steps of batch 16",
+    "softmax",
+    (576,),
+    10,
+    clients=400,
+    size=150,
+    participants=20,
+    batch=16,
+    steps=10,
+)
 W4 = Workload(
-    "W4", "FedGS: LEAF's network on 28x28, 62 classes, 10 groups of 10 devices, one step of batch 32",
-    "cnn_leaf", (28, 28), 62, clients=100, size=100, participants=100, batch=32, steps=1, groups=10,
-)  # fmt: skip
+    "W4",
+    "FedGS: LEAF's network on 28x28, 62 classes, 10 groups of 10 devices, one step of batch 32",
+    "cnn_leaf",
+    (28, 28),
+    62,
+    clients=100,
+    size=100,
+    participants=100,
+    batch=32,
+    steps=1,
+    groups=10,
+)
 WORKLOADS = {workload.name: workload for workload in (W1, W2, W3, W4)}
 
 # What the engine should reach: how many times faster than each rival, and which share of the limit.

@@ -24,15 +24,15 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from fedlib import data
-from fedlib.runs import store, study
-from fedlib.runs.plan import kinds
-from fedlib.runs.plan.kinds import Cost
-from fedlib.runs.plan.measure import measured
 from fedlib.commands.rehearsal import rehearse
 from fedlib.report.build import kernel_environment
 from fedlib.report.execute import environment
 from fedlib.report.notebooks import Notebook, selection
 from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
+from fedlib.runs import store, study
+from fedlib.runs.plan import kinds
+from fedlib.runs.plan.kinds import Cost
+from fedlib.runs.plan.measure import measured
 from fedlib.runs.simulation import quiet
 from fedlib.runs.store import Run
 
@@ -62,7 +62,9 @@ def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         exit_on_error=False,
     )
     parser.add_argument("--json", action="store_true", help="the same for programs to read")
-    parser.add_argument("--workers", type=_workers, metavar="N[,N...]", help="workers to share the runs (1,2,4,8,16,32)")
+    parser.add_argument(
+        "--workers", type=_workers, metavar="N[,N...]", help="workers to share the runs (1,2,4,8,16,32)"
+    )
     parser.add_argument("--seconds", type=_seconds, default=SECONDS, help="about so long a kind of run is measured (2)")
     try:
         options, rest = parser.parse_known_args(words)
@@ -278,7 +280,14 @@ def _cells(row: dict[str, Any]) -> list[str]:
     least = "> " if row["unmeasured"] else ""
     sizes = [size(row["memory_bytes"]), size(row["result_bytes"])]
     walls = [least + duration(seconds) for seconds in row["wall_seconds"].values()]
-    return [row["notebook"], *counts, least + number(row["core_hours"]), duration(row["longest_seconds"]), *sizes, *walls]
+    return [
+        row["notebook"],
+        *counts,
+        least + number(row["core_hours"]),
+        duration(row["longest_seconds"]),
+        *sizes,
+        *walls,
+    ]
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
@@ -295,7 +304,9 @@ def _what_was_measured(found: list[dict[str, Any]]) -> list[str]:
     if known:
         lines.append(f"Measured: {len(known)} kinds of runs, {len(known) - len(parts)} of them by whole rounds.")
     if parts:
-        lines.append(f"The others by parts of a round, at least {min(parts):.2g} of its work, and projected to the whole.")
+        lines.append(
+            f"The others by parts of a round, at least {min(parts):.2g} of its work, and projected to the whole."
+        )
     for error in dict.fromkeys(each["error"] for each in found if "error" in each):
         count = sum(each["runs"] for each in found if each.get("error") == error)
         lines.append(f"Not measured, and so not counted in times and sizes: {count} runs. {error}")
@@ -312,7 +323,9 @@ def duration(seconds: float) -> str:
 
 def size(count: int) -> str:
     """512 B, 3.4 MB."""
-    unit, name = next(((unit, name) for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= unit), (1, "B"))
+    unit, name = next(
+        ((unit, name) for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= unit), (1, "B")
+    )
     return f"{number(count / unit, 2)} {name}"
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from fedlib.runs import study
 from fedlib.report.notebooks import Notebook, cells, parameters
+from fedlib.runs import study
 
 SILENT = ("figure", "table", "picture", "show", "verdicts", "style")  # of `fedlib.report.show`
 
@@ -83,7 +83,9 @@ def statements(notebook: Notebook) -> list[Statement]:
 def needed(script: list[Statement], names: dict[str, Any]) -> list[Statement]:
     """The statements with studies and those that define or change what they use, in order; imports are done already."""
     imported = {name for name, value in names.items() if isinstance(value, ModuleType)}
-    runners = {each.node.name for each in script if isinstance(each.node, ast.FunctionDef) and has_study(each.node, names)}
+    runners = {
+        each.node.name for each in script if isinstance(each.node, ast.FunctionDef) and has_study(each.node, names)
+    }
     wanted: set[str] = set()
     chosen = []
     for statement in reversed(script):
@@ -117,7 +119,9 @@ def changed(node: ast.stmt) -> set[str]:
     """Names whose values a statement may alter in place: `x += y`, `x["a"] = y`, `x.append(y)`."""
     parts = list(ast.walk(node))
     places = [part.target for part in parts if isinstance(part, ast.AugAssign)]
-    places += [part for part in parts if isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store)]
+    places += [
+        part for part in parts if isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store)
+    ]
     calls = [part.value for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Call)]
     places += [call.func for call in calls if isinstance(call.func, ast.Attribute)]
     return {name for place in places if (name := _base(place))}
@@ -142,7 +146,11 @@ def _value(expression: ast.expr, names: dict[str, Any]) -> Any:
     """What `a` or `a.b.c` stands for before anything but the imports has run."""
     if isinstance(expression, ast.Name):
         return names.get(expression.id)
-    return getattr(_value(expression.value, names), expression.attr, None) if isinstance(expression, ast.Attribute) else None
+    return (
+        getattr(_value(expression.value, names), expression.attr, None)
+        if isinstance(expression, ast.Attribute)
+        else None
+    )
 
 
 def reaches_study(function: Any, seen: set[Any] | None = None) -> bool:

@@ -18,7 +18,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fedlib.course", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", type=Path, default=REPOSITORY / "reports" / "course", help="where to write the course")
+    parser.add_argument(
+        "--folder", type=Path, default=REPOSITORY / "reports" / "course", help="where to write the course"
+    )
     grading = parser.add_subparsers(dest="command").add_parser("grade", help="run the checks; executes students' code")
     grading.add_argument("handed_in", type=Path, metavar="FOLDER", help="folder with the students' notebooks")
     grading.add_argument("--to", type=Path, metavar="CSV", help="file to write; default: FOLDER/grades.csv")

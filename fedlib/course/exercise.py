@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
-
 UNCHECKED = "not checked"
 
 

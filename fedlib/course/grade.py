@@ -29,11 +29,15 @@ def grade(folder: Path, seconds: float = 20) -> list[dict[str, str]]:
     with ThreadPoolExecutor(cores()) as pool:
         graded = pool.map(lambda path: outcomes([path], seconds), notebooks)
     return [
-        {"file": path.relative_to(folder).as_posix(), "exercise": row["exercise"],
-         "passed": "yes" if row["passed"] else "no", "hint": row["hint"]}
+        {
+            "file": path.relative_to(folder).as_posix(),
+            "exercise": row["exercise"],
+            "passed": "yes" if row["passed"] else "no",
+            "hint": row["hint"],
+        }
         for path, found in zip(notebooks, graded, strict=True)
         for row in found[path]
-    ]  # fmt: skip
+    ]
 
 
 def outcomes(notebooks: list[Path], seconds: float) -> dict[Path, list[dict]]:
@@ -53,9 +57,14 @@ def _ended(command: list[str], limit: float, log: Path) -> str:
     with open(log, "wb") as errors:  # a file, not a pipe: nobody waits for processes that a student left behind
         try:
             done = subprocess.run(
-                command, env=os.environ | QUIET, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=errors, timeout=limit, check=False,
-            )  # fmt: skip
+                command,
+                env=os.environ | QUIET,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                timeout=limit,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return f"the notebook took longer than {limit:g} s"
     if done.returncode == 0:

@@ -7,8 +7,6 @@ notebook. SECONDS is the limit of an exercise or check cell. The file is written
 crash loses little.
 """
 
-import fedlib  # isort: skip  first: it pins the numerics
-
 import contextlib
 import json
 import signal

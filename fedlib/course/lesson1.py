@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedlib import data
-from fedlib.problem import partition, skew
 from fedlib.course.exercise import exercise, require
 from fedlib.data.known import CHARACTERS
-from fedlib.report import sliders
+from fedlib.problem import partition, skew
 from fedlib.problem.streams import generator
+from fedlib.report import sliders
 
 CLASSES = 10
 MEASURES = ["effective_classes", "emd", "hellinger", "quantity_gini"]
@@ -84,7 +84,9 @@ def _map(counts: np.ndarray, ax: Axes, title: str) -> None:
     ax.set(title=title, ylabel="digit")
 
 
-def kinds(splits: dict[str, list[np.ndarray]], labels: np.ndarray, characters: Characters, writers: np.ndarray) -> Figure:
+def kinds(
+    splits: dict[str, list[np.ndarray]], labels: np.ndarray, characters: Characters, writers: np.ndarray
+) -> Figure:
     """The first picture: who holds what in each split, and a map of the same form with a picture in each cell."""
     fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
     for ax, (name, parts) in zip(axes.flat, splits.items(), strict=False):
@@ -203,18 +205,24 @@ def shares(answer):
     right = np.allclose(found[0], [3 / 4, 1 / 4, 0])
     require(right, f"a client with 3, 1 and 0 samples has 3/4, 1/4 and 0, not {_listed(found[0])}.")
     wide = generator(7, "course check").integers(1, 50, (4, 11))
-    require(np.allclose(answer(wide) * wide.sum(axis=1)[:, None], wide), "four clients with eleven classes come out wrong.")
+    require(
+        np.allclose(answer(wide) * wide.sum(axis=1)[:, None], wide), "four clients with eleven classes come out wrong."
+    )
 
 
 @exercise("1.2", "How many digits is a mixture worth?")
 def effective(answer):
     require(answer is not None, "first the entropy, a sum over classes; then its exponential. Beware of log(0).")
     even = answer(np.full(4, 1 / 4))
-    require(np.isscalar(even) or np.ndim(even) == 0, "one client has one effective number: return a number, not an array.")
+    require(
+        np.isscalar(even) or np.ndim(even) == 0, "one client has one effective number: return a number, not an array."
+    )
     sign = "Mind the sign, and use the natural logarithm."
     require(np.isclose(even, 4), f"four even classes are worth 4, not {even:.3g}. {sign}")
     single = answer(np.array([0.0, 1.0, 0.0]))
-    require(not np.isnan(single), "a class that a client lacks makes log(0) and then nan: leave out the shares that are 0.")
+    require(
+        not np.isnan(single), "a class that a client lacks makes log(0) and then nan: leave out the shares that are 0."
+    )
     require(np.isclose(single, 1), f"a client with one class only is worth 1, not {single:.3g}.")
     mixed = answer(np.array([0.5, 0.25, 0.25, 0]))
     require(np.isclose(mixed, np.sqrt(8)), f"shares 1/2, 1/4, 1/4 are worth the root of 8, 2.83, not {mixed:.3g}.")
@@ -230,12 +238,16 @@ def alpha_for_half(answer):
         held.append(skew.effective_classes(skew.class_counts(labels, parts, CLASSES)).mean())
     mean = np.mean(held)
     direction = "smaller" if mean > 5 else "larger"
-    require(4.5 <= mean <= 5.5, f"over five other draws a client then holds {mean:.1f} digits. Try a {direction} alpha.")
+    require(
+        4.5 <= mean <= 5.5, f"over five other draws a client then holds {mean:.1f} digits. Try a {direction} alpha."
+    )
 
 
 @exercise("1.4", "Unlike sizes, alike mixtures")
 def halves(answer):
-    require(answer is not None, "shuffle all samples, then cut at 1/2, 3/4, 7/8, ...: numpy.split cuts at given places.")
+    require(
+        answer is not None, "shuffle all samples, then cut at 1/2, 3/4, 7/8, ...: numpy.split cuts at given places."
+    )
     labels = np.repeat(np.arange(CLASSES), 80)  # sorted: whoever forgets to shuffle is found out
     parts = answer(labels, 4, np.random.default_rng(3))
     require(len(parts) == 4, f"four clients need four parts, not {len(parts)}.")
@@ -248,7 +260,9 @@ def halves(answer):
     away = skew.emd(skew.class_counts(labels, parts, CLASSES))
     require(away[0] < 0.3, "the largest client sees other digits than the rest: shuffle before you cut.")
     again = answer(labels, 4, np.random.default_rng(4))
-    require(not np.array_equal(again[0], parts[0]), "another rng must give another split: draw with the rng you are given.")
+    require(
+        not np.array_equal(again[0], parts[0]), "another rng must give another split: draw with the rng you are given."
+    )
 
 
 @exercise("1.5", "One number is not enough")

@@ -13,16 +13,15 @@ import torch
 from matplotlib.figure import Figure
 
 from fedlib import engine
-from fedlib.course import start
-from fedlib.runs import study
 from fedlib.algorithms import create
 from fedlib.algorithms.acfmo import feature_scale
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.course import toy
+from fedlib.course import start, toy
 from fedlib.course.exercise import exercise, require
 from fedlib.problem.federation import Federation, federate
 from fedlib.report import sliders
+from fedlib.runs import study
 from fedlib.runs.simulation import simulate
 from fedlib.runs.study import Run
 
@@ -43,25 +42,44 @@ def _refuse(found, mistakes: list[tuple[list[float], str]], right: list[float], 
 
 @exercise("3.1", "The gradient with a spring")
 def proximal_gradient(answer):
-    require(answer is not None, "The spring's energy is mu/2 * |w - received|^2. What is its gradient, and what is it added to?")
+    require(
+        answer is not None,
+        "The spring's energy is mu/2 * |w - received|^2. What is its gradient, and what is it added to?",
+    )
     gradient, w, received = np.array([1.0, -2.0]), np.array([2.0, 0.0]), np.array([1.0, 1.0])
     mistakes = [
-        ([0.5, -1.5], "Your spring pushes the client away. Descending must lead back to `received`: think of the sign."),
-        ([2.0, -3.0], "The half in mu/2 and the two from the square cancel: the pull is mu times the distance, not 2 mu."),
-        ([1.25, -2.25], "The half in mu/2 and the two from the square cancel: the pull is mu times the distance, not mu/2."),
+        (
+            [0.5, -1.5],
+            "Your spring pushes the client away. Descending must lead back to `received`: think of the sign.",
+        ),
+        (
+            [2.0, -3.0],
+            "The half in mu/2 and the two from the square cancel: the pull is mu times the distance, not 2 mu.",
+        ),
+        (
+            [1.25, -2.25],
+            "The half in mu/2 and the two from the square cancel: the pull is mu times the distance, not mu/2.",
+        ),
         ([1.25, -1.75], "You added the spring's energy. What is asked for is its gradient."),
         ([1.5, -1.5], "A square is left: the gradient of |w - received|^2 is linear in w."),
         ([0.5, -0.5], "That is the spring alone. The client still wants to descend its own loss: add `gradient`."),
         ([2.0, -2.0], "The spring is tied to the model that the client received, not to zero."),
     ]
-    _refuse(answer(gradient, w, received, 0.5), mistakes, [1.5, -2.5], "With mu = 0.5, [1, -2] + 0.5 * ([2, 0] - [1, 1]).")
+    _refuse(
+        answer(gradient, w, received, 0.5), mistakes, [1.5, -2.5], "With mu = 0.5, [1, -2] + 0.5 * ([2, 0] - [1, 1])."
+    )
     found = answer(np.array([0.3, 0.1, -4.0]), np.array([1.0, 2.0, 3.0]), np.array([-1.0, 2.0, 5.0]), 2.0)
-    require(_same(found, [4.3, 0.1, -8.0]), "It fits the first case only: use all four arguments, in any number of dimensions.")
+    require(
+        _same(found, [4.3, 0.1, -8.0]),
+        "It fits the first case only: use all four arguments, in any number of dimensions.",
+    )
 
 
 @exercise("3.2", "The surrogate's gradient")
 def surrogate_gradient(answer):
-    require(answer is not None, "Three terms, two of them the client's own gradient. At `received` these two must cancel.")
+    require(
+        answer is not None, "Three terms, two of them the client's own gradient. At `received` these two must cancel."
+    )
 
     def gradient(w):
         return np.array([2.0, 1.0]) * w + np.array([-2.0, 3.0])
@@ -79,12 +97,18 @@ def surrogate_gradient(answer):
     right = "The own gradient is [2, 3] here and [-2, 4] at `received`; with eta = 0.5 that makes [4.5, -0.5]."
     _refuse(answer(gradient, w, received, everybody, 0.5), mistakes, [4.5, -0.5], right)
     at_start = answer(gradient, received, received, np.array([3.0, -1.0]), 0.2)
-    require(_same(at_start, [0.6, -0.2]), "At `received` only eta times the global gradient is left. Do you use all arguments?")
+    require(
+        _same(at_start, [0.6, -0.2]),
+        "At `received` only eta times the global gradient is left. Do you use all arguments?",
+    )
 
 
 @exercise("3.3", "A step of ACFMO's client")
 def controlled_step(answer):
-    require(answer is not None, "You need the minibatch's gradient at two places. What is scaled, and what is added unscaled?")
+    require(
+        answer is not None,
+        "You need the minibatch's gradient at two places. What is scaled, and what is added unscaled?",
+    )
 
     def batch_gradient(w):
         return 2 * w + 5
@@ -92,11 +116,17 @@ def controlled_step(answer):
     w, begin, anchor, scale = np.array([1.0, 2.0]), np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([1.0, 0.5])
     mistakes = [
         ([0.7, 1.9], "`scale` is missing, Eq. (12): it multiplies the difference, entry by entry."),
-        ([0.7, 1.95], "`scale` belongs to the difference of the two gradients only; the anchor is added as it is, Eq. (14)."),
+        (
+            [0.7, 1.95],
+            "`scale` belongs to the difference of the two gradients only; the anchor is added as it is, Eq. (14).",
+        ),
         ([1.3, 2.0], "You go uphill: subtract lr times the direction."),
         ([0.8, 1.9], "The anchor is missing: without it no client knows the common direction."),
         ([1.1, 2.2], "The difference has the wrong sign: the gradient here minus the gradient at `start`."),
-        ([0.2, 1.65], "Subtract the same minibatch's gradient at `start`: what is noise in one is noise in the other, too."),
+        (
+            [0.2, 1.65],
+            "Subtract the same minibatch's gradient at `start`: what is noise in one is noise in the other, too.",
+        ),
         ([3.0, 0.0], "That is the direction. Return the client's next model, w - lr * direction."),
     ]
     right = "Difference [2, 2], scaled [2, 1], with the anchor [3, 0]; with lr = 0.1 the step ends at [0.7, 2]."
@@ -119,12 +149,17 @@ def paired_gain(answer):
     spread = float(np.std([0.05, 0.01, 0.03, 0.03], ddof=1))
     require(not abs(error - spread) < 1e-9, "That is the spread of one gain. A mean of four is surer: think of a root.")
     require(not abs(error - spread * 3**0.5 / 4) < 1e-9, "Few seeds: divide the squares by n - 1, not by n (ddof=1).")
-    require(abs(error - spread / 2) < 1e-9, f"The standard error of the mean gain is {spread / 2:.4f}, you have {error:g}.")
+    require(
+        abs(error - spread / 2) < 1e-9, f"The standard error of the mean gain is {spread / 2:.4f}, you have {error:g}."
+    )
 
 
 @exercise("3.5", "Your own correction")
 def my_direction(answer):
-    require(answer is not None, "Begin with gradient(w). What in it is the client's own, and what could stand for everybody's?")
+    require(
+        answer is not None,
+        "Begin with gradient(w). What in it is the client's own, and what could stand for everybody's?",
+    )
     hidden = toy.Toy(toy.clients(1.0, 0.9).curvatures[::-1], toy.PLACES + np.array([0.3, -0.2]))
     for clients, which in ((toy.clients(), "the picture's clients"), (hidden, "other clients")):
         for lr in CHALLENGE_RATES:
@@ -235,7 +270,9 @@ def explored(method: str, strength: float, steps: int, lr: float) -> tuple[Figur
     """One correction on the toy: the picture, and the distance to the optimum after the last round."""
     clients = toy.clients()
     journey = toy.travel(clients, ROUNDS, lr, steps, CHOICES[method](strength))
-    shown = toy.Journey(*(np.nan_to_num(np.clip(part, -1e3, 1e3), nan=1e3) for part in (journey.walks, journey.averages)))
+    shown = toy.Journey(
+        *(np.nan_to_num(np.clip(part, -1e3, 1e3), nan=1e3) for part in (journey.walks, journey.averages))
+    )
     return toy.picture(clients, shown, method.split(" (")[0]), float(clients.distance(shown.averages[-1]))
 
 
@@ -264,15 +301,23 @@ def yours(name: str, direction: toy.Direction, lr: float = LR) -> tuple[Figure, 
         way: {f"round {round}": clients.distance(journey.averages)[round] for round in (1, 5, ROUNDS)}
         for way, journey in journeys.items()
     }
-    return toy.picture(clients, journeys[name], name), pd.DataFrame(rows).T.rename_axis("distance to the optimum").round(3)
+    return toy.picture(clients, journeys[name], name), pd.DataFrame(rows).T.rename_axis(
+        "distance to the optimum"
+    ).round(3)
 
 
 # --- MNIST ---
 
 PROBLEM = {
-    "data_set": "mnist", "partitioner": "dirichlet_clients", "clients": 20, "alpha": 0.1, "network": "softmax",
-    "samples": 2000, "test_samples": 2000, "l2": 0.001,
-}  # fmt: skip
+    "data_set": "mnist",
+    "partitioner": "dirichlet_clients",
+    "clients": 20,
+    "alpha": 0.1,
+    "network": "softmax",
+    "samples": 2000,
+    "test_samples": 2000,
+    "l2": 0.001,
+}
 WORK = {"batch": 20, "steps": 20}
 RATES = [0.03, 0.1, 0.3, 1.0, 3.0]
 TUNING_SEED = 1000  # no result uses it

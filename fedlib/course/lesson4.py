@@ -19,14 +19,13 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 
 from fedlib import engine
-from fedlib.judging import transfers
-from fedlib.report import drift
 from fedlib.algorithms import create
 from fedlib.algorithms.algorithm import Algorithm
 from fedlib.course.exercise import exercise, require
-from fedlib.problem.federation import Federation
+from fedlib.judging import transfers
 from fedlib.papers.fedsr.pictures import DEVICE, DOWN, LOOKS, RING, SERVER, UP
-from fedlib.report import sliders
+from fedlib.problem.federation import Federation
+from fedlib.report import drift, sliders
 from fedlib.runs.simulation import Progress, simulate
 from fedlib.runs.study import Run, execute
 
@@ -168,7 +167,9 @@ def round_of(devices: int = DEVICES, cloud_price: float = CLOUD_PRICE) -> pd.Dat
     return pd.DataFrame(
         {
             "models sent": {name: models_sent(each, devices) for name, each in made.items()},
-            f"cost, cloud links {cloud_price:g}": {name: cost(each, cloud_price, devices) for name, each in made.items()},
+            f"cost, cloud links {cloud_price:g}": {
+                name: cost(each, cloud_price, devices) for name, each in made.items()
+            },
             "epochs in a row": {name: epochs_in_a_row(each, devices) for name, each in made.items()},
         }
     ).rename_axis("method")
@@ -198,8 +199,10 @@ def race_picture(frame: pd.DataFrame, cloud_price: float = CLOUD_PRICE) -> tuple
     method has used when it ends.
     """
     scales = {
-        "rounds": {name: 1 for name in METHODS},
-        f"cost (cloud link {cloud_price:g}, other links 1)": {name: cost(method(name), cloud_price) for name in METHODS},
+        "rounds": dict.fromkeys(METHODS, 1),
+        f"cost (cloud link {cloud_price:g}, other links 1)": {
+            name: cost(method(name), cloud_price) for name in METHODS
+        },
         "time, epochs in a row": {name: epochs_in_a_row(method(name)) for name in METHODS},
     }
     fig, panels = plt.subplots(1, 3, figsize=(13, 3.9), sharey=True, layout="constrained")
@@ -239,7 +242,9 @@ def price_explorer(frame: pd.DataFrame, cloud_price: float = CLOUD_PRICE) -> ipy
         costs = ", ".join(f"{name} {cost(method(name), cloud_price):.0f}" for name in METHODS)
         return race_picture(frame, cloud_price)[0], f"A round costs: {costs}."
 
-    slider = ipywidgets.FloatLogSlider(cloud_price, min=0, max=2, step=0.1, description="cloud price", readout_format=".3g")
+    slider = ipywidgets.FloatLogSlider(
+        cloud_price, min=0, max=2, step=0.1, description="cloud price", readout_format=".3g"
+    )
     return sliders.explorer(draw, cloud_price=slider)
 
 
@@ -319,7 +324,9 @@ def after(federation: Federation, rounds: int) -> torch.Tensor:
     return progress.state["weights"]
 
 
-def journey(federation: Federation, start: torch.Tensor, ring: np.ndarray, work: engine.Work, round: int = 1) -> Journey:
+def journey(
+    federation: Federation, start: torch.Tensor, ring: np.ndarray, work: engine.Work, round: int = 1
+) -> Journey:
     """Let one model visit the devices of a ring once and look at it after every visit."""
     model, known, train = start, [drift.recall(federation, start)], trainer(federation, work, round)
     for device in ring:
@@ -334,10 +341,18 @@ def journeys_picture(found: dict[str, Journey]) -> tuple[Figure, pd.DataFrame]:
     fig, panels = plt.subplots(1, len(found), figsize=(6.4 * len(found), 4.2), squeeze=False, layout="constrained")
     for axes, (name, each) in zip(panels[0], found.items(), strict=True):
         visits, classes = each.held.shape
-        image = axes.imshow(each.recall.T, cmap=seaborn.color_palette("mako_r", as_cmap=True), vmin=0, vmax=1,
-                            aspect="auto", origin="lower")  # fmt: skip
+        image = axes.imshow(
+            each.recall.T,
+            cmap=seaborn.color_palette("mako_r", as_cmap=True),
+            vmin=0,
+            vmax=1,
+            aspect="auto",
+            origin="lower",
+        )
         for visit, label in np.argwhere(each.held >= MUCH):
-            axes.add_patch(Rectangle((visit + 0.54, label - 0.46), 0.92, 0.92, fill=False, edgecolor=RING, linewidth=2.2))
+            axes.add_patch(
+                Rectangle((visit + 0.54, label - 0.46), 0.92, 0.92, fill=False, edgecolor=RING, linewidth=2.2)
+            )
         axes.grid(False)
         axes.axvline(0.5, color="white", linewidth=5)
         axes.set(title=name, xlabel="visit", xticks=range(visits + 1), yticks=range(classes))
@@ -436,16 +451,26 @@ def arrows_of_rings(answer: Callable[[int, int, int], int]) -> None:
         asked = f"{devices} devices, rings of {ring}, {passes} passes"
         rings = -(-devices // ring)
         require(found is not None, "Your function returns nothing: end it with return.")
-        require(found != passes * devices + 2 * rings, f"{asked}: one arrow a ring is missing. The edge "
-                "server hands the model to the first device, and that is an arrow, too.")  # fmt: skip
+        require(
+            found != passes * devices + 2 * rings,
+            f"{asked}: one arrow a ring is missing. The edge "
+            "server hands the model to the first device, and that is an arrow, too.",
+        )
         require(found != passes * devices, f"{asked}: you have counted what devices send. What do the servers send?")
-        require(found != passes * devices + 3 * devices or found == sent,
-                f"{asked}: the cloud talks to edge servers, one a ring, not to every device.")  # fmt: skip
-        require(devices % ring == 0 or found != passes * devices + 3 * (devices // ring),
-                f"{asked}: the devices that are left over form a smaller ring of their own, so round up.")  # fmt: skip
-        require(found == sent, f"{asked}: {sent} arrows, you have {found}. Down: cloud to edge, edge to first device. "
-                "Along the ring: all visits but the first begin with a hand-over. Up: last device to edge, edge to "
-                "cloud.")  # fmt: skip
+        require(
+            found != passes * devices + 3 * devices or found == sent,
+            f"{asked}: the cloud talks to edge servers, one a ring, not to every device.",
+        )
+        require(
+            devices % ring == 0 or found != passes * devices + 3 * (devices // ring),
+            f"{asked}: the devices that are left over form a smaller ring of their own, so round up.",
+        )
+        require(
+            found == sent,
+            f"{asked}: {sent} arrows, you have {found}. Down: cloud to edge, edge to first device. "
+            "Along the ring: all visits but the first begin with a hand-over. Up: last device to edge, edge to "
+            "cloud.",
+        )
 
 
 @exercise("4.2", "One model, many visits")
@@ -460,11 +485,16 @@ def around_the_ring(answer: Callable) -> None:
     found = answer(pull, 8.0, [0.0, 2.0], 1)
     require(found is not None, "Your function returns nothing: end it with return.")
     require(isinstance(found, int | float), f"Return the last model alone, not a {type(found).__name__}.")
-    require(found != (4 + 5) / 2, "You train every device from the start and average: that is the star. In a ring the "
-            "second device gets the model of the first.")  # fmt: skip
+    require(
+        found != (4 + 5) / 2,
+        "You train every device from the start and average: that is the star. In a ring the "
+        "second device gets the model of the first.",
+    )
     require(found != 8.0, "You returned the model that you began with: keep what `train` returns.")
     require(visits != [2.0, 0.0], "The devices come in the order of the list; you went backwards.")
-    require(found != 5.0, "The second device must get the model that the first one returns; yours gets the start again.")
+    require(
+        found != 5.0, "The second device must get the model that the first one returns; yours gets the start again."
+    )
     require(found == 3.0, f"From 8, a visit to 0 and one to 2, each halving the way, lead to 3. You have {found}.")
     visits.clear()
     found = answer(pull, 0.0, [8.0, 0.0, 4.0], 2)
@@ -495,18 +525,25 @@ def weights_of_devices(answer: Callable) -> None:
     right = np.array([0.125, 0.25, 0.5])
     require(found.shape == (3,), f"Three devices, three numbers. Yours have the shape {found.shape}.")
     require(not np.allclose(found, right[::-1]), "The other way round: the last visitor's pull is the freshest.")
-    require(not np.allclose(found, right / right.sum()), "The start keeps a share, too, so the devices' weights do not add "
-            "up to 1: leave out the division.")  # fmt: skip
+    require(
+        not np.allclose(found, right / right.sum()),
+        "The start keeps a share, too, so the devices' weights do not add up to 1: leave out the division.",
+    )
     require(not np.allclose(found, 2 * right), "Each target enters with the factor `rate` when its device is visited.")
     require(not np.allclose(found, right / 2), "After its own visit a target shrinks once for every LATER device only.")
     shown = np.round(found, 4).tolist()
-    require(np.allclose(found, right), "rate 0.5: a visitor begins with the weight 0.5, and each later visit halves it. "
-            f"You have {shown}.")  # fmt: skip
+    require(
+        np.allclose(found, right),
+        f"rate 0.5: a visitor begins with the weight 0.5, and each later visit halves it. You have {shown}.",
+    )
     mine = np.asarray(answer(0.2, 6), dtype=float)
     require(mine.shape == (6,), f"Six devices, six numbers. Yours have the shape {mine.shape}.")
     by_hand = [_pass(0.0, row, 0.2) for row in np.eye(6)]
-    require(np.allclose(mine, by_hand), "rate 0.2, six devices: pull a 0 through a ring in which one target is 1 and the "
-            f"others are 0; what comes out is that device's weight. You have {np.round(mine, 4).tolist()}.")  # fmt: skip
+    require(
+        np.allclose(mine, by_hand),
+        "rate 0.2, six devices: pull a 0 through a ring in which one target is 1 and the "
+        f"others are 0; what comes out is that device's weight. You have {np.round(mine, 4).tolist()}.",
+    )
 
 
 def _pass(model: float, targets: np.ndarray, rate: float) -> float:
@@ -526,6 +563,10 @@ def my_rings(answer: dict) -> None:
         require(whole and 1 <= answer[name] <= most, f"{name} is {answer[name]!r}: a whole number from 1 to {most}.")
     made = design(**answer)
     price, time = cost(made, CLOUD_PRICE), epochs_in_a_row(made)
-    require(affordable_rounds(made) >= 1, f"A round costs {price:g} of {BUDGET} and takes {time} of {PATIENCE} epochs in a "
-            "row: not even one fits.")  # fmt: skip
-    require(answer != SAMPLE_DESIGN, "These are the rings of the text. Try others: larger, smaller, more passes, fewer.")
+    require(
+        affordable_rounds(made) >= 1,
+        f"A round costs {price:g} of {BUDGET} and takes {time} of {PATIENCE} epochs in a row: not even one fits.",
+    )
+    require(
+        answer != SAMPLE_DESIGN, "These are the rings of the text. Try others: larger, smaller, more passes, fewer."
+    )

@@ -19,24 +19,26 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from fedlib import engine, selection
-from fedlib.problem import skew
 from fedlib.algorithms.algorithm import State, shares
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.algorithms.randomclients import sizes
 from fedlib.course.exercise import NotYet, exercise, filled, require
+from fedlib.problem import skew
 from fedlib.problem.federation import Federation, federate
-from fedlib.report.show import png
-from fedlib.selection import bandit, skewness
-from fedlib.runs.simulation import Progress, simulate
 from fedlib.problem.streams import generator
+from fedlib.report.show import png
+from fedlib.runs.simulation import Progress, simulate
+from fedlib.selection import bandit, skewness
 
 CLIENTS, SIZE = 30, 5  # of so many clients so many take part in a round
 ROUNDS, SEEDS = 16, range(3)
 WORK = {"lr": 0.1, "batch": 10, "epochs": 3}
 COMMON = {"data_set": "mnist", "clients": CLIENTS, "network": "mlp200", "test_samples": 1000}
 WORLDS = {
-    "mixed": COMMON | {"partitioner": "few_class_skew", "client_samples": 30},  # from even clients to clients of one class
-    "all skewed": COMMON | {"partitioner": "shards", "per_client": 2, "samples": 30 * CLIENTS},  # two classes, everybody
+    "mixed": COMMON
+    | {"partitioner": "few_class_skew", "client_samples": 30},  # from even clients to clients of one class
+    "all skewed": COMMON
+    | {"partitioner": "shards", "per_client": 2, "samples": 30 * CLIENTS},  # two classes, everybody
 }  # arguments of `federate`
 COLOURS = seaborn.color_palette("colorblind")
 
@@ -79,9 +81,13 @@ def checked_choice(answer, clients: int, size: int) -> np.ndarray:
     if len(found) != size:
         raise ValueError(f"the selector returned {len(found)} clients, but history.size = {size} take part in a round")
     if not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(f"the selector returned numbers of type {found.dtype}: clients are whole numbers, such as 0 or 7")
+        raise ValueError(
+            f"the selector returned numbers of type {found.dtype}: clients are whole numbers, such as 0 or 7"
+        )
     if outside := [int(client) for client in found if not 0 <= client < clients]:
-        raise ValueError(f"there is no client {outside[0]}: history.clients = {clients} are numbered 0 to {clients - 1}")
+        raise ValueError(
+            f"there is no client {outside[0]}: history.clients = {clients} are numbered 0 to {clients - 1}"
+        )
     if len(twice := np.flatnonzero(np.bincount(found) > 1)):
         raise ValueError(f"the selector invited client {twice[0]} more than once: everybody at most once")
     return np.sort(found)
@@ -234,21 +240,27 @@ def groups_picture(counts: np.ndarray, groups: dict[str, np.ndarray]) -> tuple[F
         rows[name] = {"clients": members, "distance": mixture_distance(counts, group)}
         axes.set_title(f"{name}: {rows[name]['distance']:.2f}")
     panels[0].set_ylabel("share of the group's samples")
-    return fig, pd.DataFrame(rows).T.rename_axis("group").assign(distance=lambda t: t["distance"].astype(float).round(3))
+    return fig, pd.DataFrame(rows).T.rename_axis("group").assign(
+        distance=lambda t: t["distance"].astype(float).round(3)
+    )
 
 
 def _mixture(axes: Axes, counts: np.ndarray, group, colour) -> None:
     own, classes = counts[list(group)].sum(axis=0), counts.shape[1]
     axes.bar(range(classes), own / max(1, own.sum()), color=colour)
     real = selection.real_distribution(counts)
-    axes.step(np.arange(classes + 1) - 0.5, [*real, real[-1]], where="post", color="black", linewidth=1.5, linestyle="--")
+    axes.step(
+        np.arange(classes + 1) - 0.5, [*real, real[-1]], where="post", color="black", linewidth=1.5, linestyle="--"
+    )
     axes.set(xlabel="digit", xticks=range(classes), ylim=(0, 0.45))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
 def searches(counts: np.ndarray, size: int = SIZE) -> dict[str, np.ndarray]:
     """The groups that the searches find when all members are free, and the best there is."""
-    y = selection.target(selection.real_distribution(counts), counts.sum(axis=1).mean() * size, np.zeros(counts.shape[1]))
+    y = selection.target(
+        selection.real_distribution(counts), counts.sum(axis=1).mean() * size, np.zeros(counts.shape[1])
+    )
     found = {"GBP-CS": selection.gbp_cs, "best swap": selection.best_swap, "best of all": selection.brute}
     return {name: search(counts.T, y, size).devices for name, search in found.items()}
 
@@ -348,7 +360,11 @@ def bandit_picture(rounds: int) -> tuple[Figure, pd.DataFrame]:
         axes.axhline(truth.mean(), color="0.3", linestyle=":", label="mean of all clients")
         axes.set(title=name, xlabel="round", ylim=(-0.03, 1.03))
         half = rounds // 2
-        rows[name] = {"all clients": truth.mean(), "first half": chosen[:half].mean(), "second half": chosen[half:].mean()}
+        rows[name] = {
+            "all clients": truth.mean(),
+            "first half": chosen[:half].mean(),
+            "second half": chosen[half:].mean(),
+        }
     panels[0].set_ylabel("skewness $\\alpha$")
     panels[0].legend(fontsize=9, loc="lower left")
     return fig, pd.DataFrame(rows).T.round(2).rename_axis("mean skewness")
@@ -435,16 +451,25 @@ def mixture(answer: Callable) -> None:
     require(answer(SMALL, [0, 1]) is not None, "Your function returns nothing: end it with return.")
     found = np.asarray(answer(SMALL, [0, 1]), dtype=float)
     asked = f"Clients with {SMALL[0].tolist()} and {SMALL[1].tolist()} samples"
-    require(found.shape == (3,), f"Three classes, three shares. Yours have the shape {found.shape}: add up over the group's "
-            "clients (axis=0).")  # fmt: skip
+    require(
+        found.shape == (3,),
+        f"Three classes, three shares. Yours have the shape {found.shape}: add up over the group's clients (axis=0).",
+    )
     require(not np.allclose(found, [6, 1, 1]), f"{asked}: you have the counts, 6, 1 and 1. Divide by their sum.")
-    require(not np.allclose(found, [1 / 2, 1 / 4, 1 / 4]), f"{asked}: you average the clients' own shares, so that two "
-            "samples weigh as much as six. Pool the samples first.")  # fmt: skip
-    require(not np.allclose(found, [0.45, 0.2, 0.35]), "You have everybody's mixture. Only the group counts: counts[group].")
+    require(
+        not np.allclose(found, [1 / 2, 1 / 4, 1 / 4]),
+        f"{asked}: you average the clients' own shares, so that two "
+        "samples weigh as much as six. Pool the samples first.",
+    )
+    require(
+        not np.allclose(found, [0.45, 0.2, 0.35]), "You have everybody's mixture. Only the group counts: counts[group]."
+    )
     shown = np.round(found, 3).tolist()
     require(np.allclose(found, [6 / 8, 1 / 8, 1 / 8]), f"{asked} are 6, 1 and 1 of 8 together. You have {shown}.")
-    require(np.allclose(answer(SMALL, np.array([1, 2])), [3 / 14, 4 / 14, 7 / 14]), "It works for the group [0, 1], but not "
-            "for the array of 1 and 2.")  # fmt: skip
+    require(
+        np.allclose(answer(SMALL, np.array([1, 2])), [3 / 14, 4 / 14, 7 / 14]),
+        "It works for the group [0, 1], but not for the array of 1 and 2.",
+    )
 
 
 @exercise("5.2", "How far a group is from everybody")
@@ -454,24 +479,36 @@ def distance(answer: Callable) -> None:
     found = answer(SMALL, [0])
     require(np.ndim(found) == 0, f"One number, please. Yours has the shape {np.shape(found)}.")
     right = (0.55**2 + 0.2**2 + 0.35**2) ** 0.5
-    require(not np.isclose(found, (2 / 3) ** 0.5), "You compare with an even mixture. Everybody together holds 9, 4 and 7.")
+    require(
+        not np.isclose(found, (2 / 3) ** 0.5), "You compare with an even mixture. Everybody together holds 9, 4 and 7."
+    )
     require(not np.isclose(found, right**2), "That is the squared distance: take the root.")
-    require(not np.isclose(found, 1.1), "You add up absolute differences. FedGS squares them, adds up and takes the root.")
-    require(np.isclose(found, right), "Client 0 has the shares 1, 0, 0 and everybody 0.45, 0.2, 0.35: the root of "
-            f"0.55^2 + 0.2^2 + 0.35^2 is {right:.3f}. You have {found:.3f}.")  # fmt: skip
+    require(
+        not np.isclose(found, 1.1), "You add up absolute differences. FedGS squares them, adds up and takes the root."
+    )
+    require(
+        np.isclose(found, right),
+        "Client 0 has the shares 1, 0, 0 and everybody 0.45, 0.2, 0.35: the root of "
+        f"0.55^2 + 0.2^2 + 0.35^2 is {right:.3f}. You have {found:.3f}.",
+    )
     require(np.isclose(answer(SMALL, [0, 1, 2]), 0), "All clients together are at distance 0 from everybody.")
 
 
 @exercise("5.3", "The next member of the group")
 def next_member(answer: Callable) -> None:
-    require(answer is not None, "Try every client that is not in the group: how far is the group with it? Keep the nearest.")
+    require(
+        answer is not None, "Try every client that is not in the group: how far is the group with it? Keep the nearest."
+    )
     counts = np.array([[9, 0, 0], [8, 1, 0], [0, 4, 5], [3, 3, 3]])
     found = answer(counts, [0])
     require(found is not None, "Your function returns nothing: end it with return.")
     require(np.ndim(found) == 0 and found == int(found), f"Return one client's number, not {found!r}.")
     require(answer(np.array([[2, 2], [4, 0], [0, 4]]), [0]) != 0, "You invited somebody who is in the group already.")
-    require(found != 3, "You took the client that looks most like everybody by itself. What counts is the GROUP with it: "
-            "the group [0] has one class only and needs the other two.")  # fmt: skip
+    require(
+        found != 3,
+        "You took the client that looks most like everybody by itself. What counts is the GROUP with it: "
+        "the group [0] has one class only and needs the other two.",
+    )
     require(found != 1, "You took the worst candidate: the smallest distance wins.")
     rng = generator(0, "next member")
     for _ in range(5):
@@ -479,13 +516,18 @@ def next_member(answer: Callable) -> None:
         reached = {each: mixture_distance(counts, [*group, each]) for each in range(9) if each not in group}
         found = int(answer(counts, group))
         require(found in reached, f"Client {found} is in the group {group} already, or does not exist.")
-        require(np.isclose(reached[found], min(reached.values())), f"Somebody else than client {found} would bring the group "
-                f"{group} closer, with counts = {counts.tolist()}.")  # fmt: skip
+        require(
+            np.isclose(reached[found], min(reached.values())),
+            f"Somebody else than client {found} would bring the group {group} closer, with counts = {counts.tolist()}.",
+        )
 
 
 @exercise("5.4", "Who wins the duels of a round")
 def duels(answer: Callable) -> None:
-    require(answer is not None, "Begin with one client: how many of the rewards are lower than its own, and how many higher?")
+    require(
+        answer is not None,
+        "Begin with one client: how many of the rewards are lower than its own, and how many higher?",
+    )
     rewards = np.array([-1.0, -3.0, -2.0, -3.0])
     found = answer(rewards)
     require(found is not None, "Your function returns nothing: end it with return.")
@@ -494,13 +536,19 @@ def duels(answer: Callable) -> None:
     shapes = f"Yours have the shapes {won.shape} and {lost.shape}."
     require(won.shape == lost.shape == (4,), f"Four clients, four numbers each. {shapes}")
     require(won.tolist() != [0, 2, 1, 2], "The other way round: the higher reward wins, and -1 is higher than -3.")
-    require(won.tolist() not in ([4, 2, 3, 2], [3, 1, 2, 1]), "Equal rewards are no victory, and nobody meets himself in a "
-            "duel: use >, not >=.")  # fmt: skip
+    require(
+        won.tolist() not in ([4, 2, 3, 2], [3, 1, 2, 1]),
+        "Equal rewards are no victory, and nobody meets himself in a duel: use >, not >=.",
+    )
     require(won.tolist() == [3, 0, 2, 0], f"Rewards -1, -3, -2, -3 win 3, 0, 2 and 0 duels. You have {won.tolist()}.")
-    require(lost.tolist() == [0, 2, 1, 2], f"Rewards -1, -3, -2, -3 lose 0, 2, 1 and 2 duels. You have {lost.tolist()}.")
+    require(
+        lost.tolist() == [0, 2, 1, 2], f"Rewards -1, -3, -2, -3 lose 0, 2, 1 and 2 duels. You have {lost.tolist()}."
+    )
     more = generator(0, "duels").permutation(6).astype(float)
-    require(np.array_equal(answer(more)[0], more), "With rewards 0 to 5 in any order, everybody wins as many duels as the "
-            "reward says.")  # fmt: skip
+    require(
+        np.array_equal(answer(more)[0], more),
+        "With rewards 0 to 5 in any order, everybody wins as many duels as the reward says.",
+    )
 
 
 @exercise("5.5", "Your own selector (open)")
@@ -508,8 +556,11 @@ def my_selector(answer: Selector) -> None:
     require(answer is not None, "Begin with a copy of `at_random` and change one thing.")
     for clients, size, rounds in ((12, 3, 0), (12, 3, 4), (7, 2, 2)):
         first, again = (_asked(answer, clients, size, rounds) for _ in range(2))
-        require(np.array_equal(first, again), "Asked twice with the same history and an equal rng, it answered differently: "
-                "draw from `rng`, not from np.random, and keep nothing in global variables.")  # fmt: skip
+        require(
+            np.array_equal(first, again),
+            "Asked twice with the same history and an equal rng, it answered differently: "
+            "draw from `rng`, not from np.random, and keep nothing in global variables.",
+        )
 
 
 def _asked(selector: Selector, clients: int, size: int, rounds: int) -> np.ndarray:

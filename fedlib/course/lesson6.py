@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from fedlib import wireless
-from fedlib.judging import transfers
 from fedlib.algorithms import REGISTRY, create
 from fedlib.course.exercise import exercise, require
+from fedlib.judging import transfers
 from fedlib.problem.federation import federate
-from fedlib.report import sliders
 from fedlib.problem.streams import generator
+from fedlib.report import sliders
 from fedlib.runs.study import Run
 from fedlib.wireless import Scenario
 
@@ -106,7 +106,9 @@ def walk_with(
 
 def walks(paths: dict[str, np.ndarray], valley: Valley) -> Figure:
     """A panel a server: the valley from above, its lowest point, and the server's way."""
-    fig, row = plt.subplots(1, len(paths), figsize=(3.6 * len(paths), 4), sharex=True, sharey=True, layout="constrained")
+    fig, row = plt.subplots(
+        1, len(paths), figsize=(3.6 * len(paths), 4), sharex=True, sharey=True, layout="constrained"
+    )
     reach = 10.5
     grid = np.stack(np.meshgrid(np.linspace(-reach, reach, 120), np.linspace(-reach, reach, 120)), axis=-1)
     for ax, (name, path), colour in zip(np.atleast_1d(row), paths.items(), COLOURS, strict=False):
@@ -200,7 +202,12 @@ def tuning(rounds: int, seed: int = TUNING_SEED) -> list[Run]:
 def tried(tuned: pd.DataFrame) -> pd.DataFrame:
     """The mean accuracy over all measured rounds, one row a try: high for a server that is good early."""
     trained = tuned[tuned["round"] > 0]
-    return trained.assign(value=trained["lr"].fillna(trained["server_lr"])).groupby(["method", "value"], sort=False)["accuracy"].mean().reset_index()
+    return (
+        trained.assign(value=trained["lr"].fillna(trained["server_lr"]))
+        .groupby(["method", "value"], sort=False)["accuracy"]
+        .mean()
+        .reset_index()
+    )
 
 
 def tried_table(tuned: pd.DataFrame) -> pd.DataFrame:
@@ -294,7 +301,9 @@ PRICES = {
     "FedAdam": AVERAGE,
     "FedYogi": AVERAGE,
     "FCBAFL": Price(down=2, up=2, passes=6),  # model and gradient both ways; a gradient before and one after the steps
-    "ACFMO": Price(down=3, up=2, passes=9),  # model; gradient; accelerated model and anchor; model. Steps take two gradients
+    "ACFMO": Price(
+        down=3, up=2, passes=9
+    ),  # model; gradient; accelerated model and anchor; model. Steps take two gradients
 }
 
 
@@ -326,7 +335,9 @@ def price_list() -> pd.DataFrame:
 def energy_prices(deadlines_s: list[float]) -> pd.DataFrame:
     """Joules of a round of each method at each deadline, "-" where it cannot be met."""
     rows = {name: {f"{each:g} s": joules(name, each) for each in deadlines_s} for name in PRICES}
-    return pd.DataFrame(rows).T.rename_axis("joules a round").map(lambda value: "-" if np.isnan(value) else f"{value:.1f}")
+    return (
+        pd.DataFrame(rows).T.rename_axis("joules a round").map(lambda value: "-" if np.isnan(value) else f"{value:.1f}")
+    )
 
 
 def bills(frame: pd.DataFrame, target: float) -> pd.DataFrame:
@@ -339,7 +350,12 @@ def bills(frame: pd.DataFrame, target: float) -> pd.DataFrame:
         rounds = [transfers.to_reach(own, target, 1) for _, own in runs.groupby("seed")]
         rounds = [np.nan if None in rounds else each for each in rounds]
         mean = np.mean(rounds)
-        rows[name] = {"rounds": mean, "fewest": min(rounds), "most": max(rounds), "models sent": mean * PRICES[name].models}
+        rows[name] = {
+            "rounds": mean,
+            "fewest": min(rounds),
+            "most": max(rounds),
+            "models sent": mean * PRICES[name].models,
+        }
     return pd.DataFrame(rows).T.rename_axis(f"to reach {target:.0%}").round(1)
 
 
@@ -353,9 +369,17 @@ def bill_bars(table: pd.DataFrame) -> Figure:
     fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
     for ax, currency in zip(axes, ("rounds", "models sent"), strict=True):
         values = table[currency]
-        ax.barh(table.index, values.fillna(0), color=[COLOURS[2] if each == values.min() else "0.72" for each in values])
+        ax.barh(
+            table.index, values.fillna(0), color=[COLOURS[2] if each == values.min() else "0.72" for each in values]
+        )
         for position, value in enumerate(values):
-            ax.text(np.nan_to_num(value), position, " never" if np.isnan(value) else f" {value:.0f}", va="center", fontsize=9)
+            ax.text(
+                np.nan_to_num(value),
+                position,
+                " never" if np.isnan(value) else f" {value:.0f}",
+                va="center",
+                fontsize=9,
+            )
         ax.set(title=currency, xlim=(0, 1.2 * values.max()))
         ax.grid(False)
     axes[0].invert_yaxis()
@@ -524,12 +548,17 @@ def _untouched(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
 def _parts(answer, names: str) -> None:
     wanted = names.count(",") + 1
     fits = isinstance(answer, tuple | list) and len(answer) == wanted
-    require(fits, f"Return {wanted} things, in this order: {names}. The server needs its memory again in the next round.")
+    require(
+        fits, f"Return {wanted} things, in this order: {names}. The server needs its memory again in the next round."
+    )
 
 
 @exercise("6.1", "A server with momentum")
 def momentum_step(answer):
-    require(answer is not None, "Average the models by size and subtract w: that is Delta. Then m = beta m + Delta, and w follows m.")
+    require(
+        answer is not None,
+        "Average the models by size and subtract w: that is Delta. Then m = beta m + Delta, and w follows m.",
+    )
     w, models, sizes, still, m = _vectors([1, 2], [[3, 2], [1, 6]], [1, 3], [0, 0], [2, -2])
     before = [each.clone() for each in (w, m, models)]
     step = answer(w, still, models, sizes, 1.0, 0.0)
@@ -550,7 +579,10 @@ def momentum_step(answer):
         new_m,
         [1.5, 2.0],
         {
-            "FedAvgM adds the whole Delta to beta m. The factor (1 - beta) belongs to Adam's first moment.": [1.25, 0.5],
+            "FedAvgM adds the whole Delta to beta m. The factor (1 - beta) belongs to Adam's first moment.": [
+                1.25,
+                0.5,
+            ],
             "The old m should fade: multiply it by beta.": [2.5, 1.0],
             "Keep the server's rate out of m; it scales the step of w only.": [1.05, -0.7],
         },
@@ -609,14 +641,20 @@ def adam_step(answer):
         [16.0, -1.0],
         {
             "Step with the new m; yours uses the old one.": [19, 1],
-            "Divide by the root of the new v; yours uses the old one.": [1 + 60 / (29**0.5 + 1), 1 - 12 / (61**0.5 + 1)],
+            "Divide by the root of the new v; yours uses the old one.": [
+                1 + 60 / (29**0.5 + 1),
+                1 - 12 / (61**0.5 + 1),
+            ],
             "FedAdam leaves Adam's bias correction out: no division by 1 - beta.": corrected,
         },
     )
     _untouched(before, [w, m, v, delta])
     options = {"server_lr": 0.3, "beta1": 0.9, "beta2": 0.99, "tau": 0.001}
     same = _same(walk_with(answer, Valley(), 10, **options), walk("fedadam", Valley(), 10, **options))
-    require(same, "Single steps are right, but ten rounds in the valley part from the library's FedAdam. Is every argument used?")
+    require(
+        same,
+        "Single steps are right, but ten rounds in the valley part from the library's FedAdam. Is every argument used?",
+    )
 
 
 @exercise("6.3", "A bill that does not trust to luck")
@@ -627,17 +665,32 @@ def bill(answer):
     )
     curve = [0.3, 0.8, 0.7, 0.6, 0.8, 0.85, 0.9, 0.6]
     found = answer(curve, 0.8, 20, 1)
-    require(found != 20, "The first accuracy belongs to round 1, but Python counts it as 0: one round is missing on your bill.")
+    require(
+        found != 20,
+        "The first accuracy belongs to round 1, but Python counts it as 0: one round is missing on your bill.",
+    )
     require(found != 120, "Reaching the target means at least the target: 0.8 is enough for 0.8.")
     told = f"For {curve}, target 0.8, 20 models a round and patience 1, two rounds are 40 models. You returned {found}."
     require(found == 40, told)
     patient = answer(curve, 0.8, 20, 3)
     require(patient != 40, "With patience 3 one lucky round is not enough: ask for three good rounds in a row.")
-    require(patient != 100, "The bill is due at the end of the three rounds in a row: only then do you know that they were good.")
-    require(patient != 120, "In a row: a round below the target starts the counting anew. Yours also counts good rounds before it.")
-    require(patient == 140, f"With patience 3, rounds 5, 6 and 7 are the first in a row, so seven rounds are paid: 140. Not {patient}.")
+    require(
+        patient != 100,
+        "The bill is due at the end of the three rounds in a row: only then do you know that they were good.",
+    )
+    require(
+        patient != 120,
+        "In a row: a round below the target starts the counting anew. Yours also counts good rounds before it.",
+    )
+    require(
+        patient == 140,
+        f"With patience 3, rounds 5, 6 and 7 are the first in a row, so seven rounds are paid: 140. Not {patient}.",
+    )
     never = answer([0.9, 0.1, 0.9], 0.5, 20, 2)
-    require(never is None, f"A curve that never stays at the target has no bill: return None. {never} would look like a price.")
+    require(
+        never is None,
+        f"A curve that never stays at the target has no bill: return None. {never} would look like a price.",
+    )
 
 
 @exercise("6.4", "Splitting the band")
@@ -679,8 +732,13 @@ def choice(answer):
     require(reach.feasible, f"{deadline_s:g} s are too short for a round of {method}. {reach.explain()}")
     seconds, spent = rounds * deadline_s, rounds * joules(method, deadline_s)
     require(seconds <= TIME_S, f"{rounds} rounds of {deadline_s:g} s take {seconds:g} s; you have {TIME_S:g} s.")
-    require(spent <= ENERGY_J, f"{rounds} rounds of {method} at {deadline_s:g} s cost {spent:.0f} J; you have {ENERGY_J:g} J.")
+    require(
+        spent <= ENERGY_J,
+        f"{rounds} rounds of {method} at {deadline_s:g} s cost {spent:.0f} J; you have {ENERGY_J:g} J.",
+    )
     left = f"You use {seconds:g} of {TIME_S:g} s and {spent:.0f} of {ENERGY_J:g} J: half of both is left. More rounds?"
     require(max(seconds / TIME_S, spent / ENERGY_J) > 0.5, left)
     words = len(str(reason).split())
-    require(words >= 12, f"Give a reason of at least a dozen words that names a number of this lesson; yours has {words}.")
+    require(
+        words >= 12, f"Give a reason of at least a dozen words that names a number of this lesson; yours has {words}."
+    )

@@ -9,11 +9,10 @@ import torch
 from matplotlib.figure import Figure
 
 from fedlib import engine
-from fedlib.problem import skew
-from fedlib.report import drift
 from fedlib.algorithms import create
+from fedlib.problem import skew
 from fedlib.problem.federation import Federation, federate
-from fedlib.report import sliders
+from fedlib.report import drift, sliders
 from fedlib.runs.simulation import Progress, simulate
 from fedlib.runs.study import Run
 
@@ -70,7 +69,15 @@ def curves(frame: pd.DataFrame, value: str = "accuracy", label: str = "test accu
     fig, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
     names = list(frame["method"].unique())
     seaborn.lineplot(
-        frame, x="round", y=value, hue="method", style="method", hue_order=names, style_order=names, errorbar="sd", ax=ax
+        frame,
+        x="round",
+        y=value,
+        hue="method",
+        style="method",
+        hue_order=names,
+        style_order=names,
+        errorbar="sd",
+        ax=ax,
     )
     ax.set(xlabel="communication round", ylabel=label, xlim=(0, frame["round"].max()), ylim=(0, 1))
     ax.legend(title=None, loc="lower right")

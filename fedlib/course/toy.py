@@ -132,7 +132,9 @@ def draw(ax: Axes, toy: Toy, journey: Journey, round: int = 1) -> Axes:
     for client, walk in enumerate(journey.walks[round - 1]):
         look = {"color": COLOURS[client], "marker": MARKERS[client]}
         ax.plot(*walk.T, markersize=3.5, linewidth=1.2, label=f"client {client + 1} in round {round}", **look)
-        ax.plot(*toy.minima[client], markersize=11, markerfacecolor="none", markeredgewidth=1.8, linestyle="none", **look)
+        ax.plot(
+            *toy.minima[client], markersize=11, markerfacecolor="none", markeredgewidth=1.8, linestyle="none", **look
+        )
     ax.plot(*journey.averages.T, "D-", color="black", markersize=4, linewidth=0.9, label="the server, round by round")
     ax.plot(*toy.optimum, "*", color=COLOURS[3], markersize=17, markeredgecolor="white", label="the optimum", zorder=5)
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="first weight", ylabel="second weight")

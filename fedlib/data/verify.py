@@ -19,9 +19,7 @@ def canonical(arrays: Arrays, known: Known | None = None) -> Arrays:
 
 def in_known_order(arrays: Arrays) -> Arrays:
     """Both parts sorted by (label, SHA-1 of the pixels)."""
-    order = {
-        part: order_by_label_and_digest(arrays[f"x_{part}"], arrays[f"y_{part}"]) for part in ("train", "test")
-    }
+    order = {part: order_by_label_and_digest(arrays[f"x_{part}"], arrays[f"y_{part}"]) for part in ("train", "test")}
     return {name: array[order[name.split("_")[1]]] for name, array in arrays.items()}
 
 

@@ -15,25 +15,38 @@ import numpy as np
 import torch
 
 from fedlib.engine import conv, crew, dense, tape
-from fedlib.problem import layout
 from fedlib.engine.products import product, root, weighted_sum
 from fedlib.engine.representation import representations
 from fedlib.engine.work import Plan, Work, plan, schedule, widest_batch
+from fedlib.problem import layout
 
 if TYPE_CHECKING:
     from fedlib.problem.federation import Federation  # which imports this module
 
 torch.set_num_threads(1)  # sums do not depend on the number of cores; work is spread over clients and processes
 
-CHUNK_BYTES = 8 * 2**20  # a cohort is trained in chunks whose weights and samples stay in the cache, also of two processes
+CHUNK_BYTES = (
+    8 * 2**20
+)  # a cohort is trained in chunks whose weights and samples stay in the cache, also of two processes
 THREAD_FLOPS = 5e7  # work is shared out to threads when each gets at least this much
 STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
 ROWS = 1024  # full-batch gradients and evaluation go through this many samples at a time
 
 __all__ = [
-    "Batch", "Work", "evaluate", "gradients", "layout", "product", "representations", "root", "step_on_rows", "train",
-    "train_mean", "union_gradient", "weighted_sum",
-]  # fmt: skip
+    "Batch",
+    "Work",
+    "evaluate",
+    "gradients",
+    "layout",
+    "product",
+    "representations",
+    "root",
+    "step_on_rows",
+    "train",
+    "train_mean",
+    "union_gradient",
+    "weighted_sum",
+]
 
 
 Direction = Callable[[torch.Tensor, "Batch"], torch.Tensor]
@@ -104,7 +117,7 @@ class Batch:
             return self.gradient(at) - self.gradient(reference)
         return dense.softmax_difference(
             federation.blocks, at, reference, federation.x, self.rows, self.share, federation.l2
-        )  # fmt: skip
+        )
 
     def _autograd(self, at: torch.Tensor) -> torch.Tensor:
         if not self.federation.dense and len(at) == 1:
@@ -146,7 +159,9 @@ def train(
     return _train_stacked(federation, starts, clients, work, round, descended, loss)
 
 
-def _train_compiled(federation, starts: torch.Tensor, clients: np.ndarray, work: Work, round: int, pull, shift) -> torch.Tensor:
+def _train_compiled(
+    federation, starts: torch.Tensor, clients: np.ndarray, work: Work, round: int, pull, shift
+) -> torch.Tensor:
     trained = torch.empty(starts.shape)
 
     def train_part(part: slice) -> None:
@@ -185,7 +200,9 @@ def _added(direction: Direction | None, pull: float, shift: torch.Tensor | None)
     return added
 
 
-def _train_stacked(federation, starts: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction, loss) -> torch.Tensor:
+def _train_stacked(
+    federation, starts: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction, loss
+) -> torch.Tensor:
     trained = starts.clone(memory_format=torch.contiguous_format)
     # One width for the whole cohort: padding changes how a loss is summed up, and threads must not.
     stacked_width = widest_batch(federation, clients, work) if federation.dense else None
@@ -237,7 +254,9 @@ def _chunks(federation, clients: np.ndarray, work: Work) -> list[slice]:
     return _slices(len(clients), count)
 
 
-def _descend(federation, weights: torch.Tensor, prepared: Plan, order: torch.Tensor, work: Work, direction, loss) -> None:
+def _descend(
+    federation, weights: torch.Tensor, prepared: Plan, order: torch.Tensor, work: Work, direction, loss
+) -> None:
     """All steps of one chunk, in place. `weights` are in the plan's order."""
     velocity = torch.zeros_like(weights) if work.momentum else None
     rates_of = _rates(work, prepared, order)
@@ -311,14 +330,16 @@ def gradients(federation, weights: torch.Tensor, clients: np.ndarray) -> torch.T
     """Full-batch gradient of each client's own objective at shared (weights,) or own (clients, weights); stacked."""
     each = weights.expand(len(clients), -1)
     if not federation.dense:
-        return torch.stack([union_gradient(federation, own, [client]) for own, client in zip(each, clients, strict=True)])
+        return torch.stack(
+            [union_gradient(federation, own, [client]) for own, client in zip(each, clients, strict=True)]
+        )
     sizes = federation.sizes[torch.as_tensor(clients)].numpy().astype(np.int64)
     last = np.cumsum(sizes)
     rows = torch.cat([federation.rows[client] for client in clients])
     share = torch.from_numpy((1 / sizes).astype(np.float32).repeat(sizes))
     return dense.gradients(
         federation.blocks, each.contiguous(), federation.x, federation.y, rows, share, last - sizes, last, federation.l2
-    )  # fmt: skip
+    )
 
 
 def _sum_gradient(federation, weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedlib.problem import layout
 from fedlib.engine.compiled import convolution
 from fedlib.engine.products import linear
+from fedlib.problem import layout
 
 
 def images(x: torch.Tensor) -> torch.Tensor:
@@ -135,9 +135,13 @@ def gradient(network: nn.Sequential, weights: torch.Tensor, x, y, share) -> torc
     )
 
 
-def objective_gradient(network: nn.Sequential, weights: torch.Tensor, x: torch.Tensor, objective: Callable) -> torch.Tensor:
+def objective_gradient(
+    network: nn.Sequential, weights: torch.Tensor, x: torch.Tensor, objective: Callable
+) -> torch.Tensor:
     """Gradient of `objective(representation, logits)`. The layers are autograd's leaves, so it never handles the flat vector."""
-    apart = torch.from_numpy(weights.numpy())  # other threads write to their own rows of the same stack; autograd would object
+    apart = torch.from_numpy(
+        weights.numpy()
+    )  # other threads write to their own rows of the same stack; autograd would object
     with torch.enable_grad():
         own = [tuple(part.detach().requires_grad_() for part in layer) for layer in _layers(network, apart)]
         value = objective(*_forward(network, own, x))

@@ -7,17 +7,29 @@ import numpy as np
 import torch
 
 from fedlib.engine.compiled import network
-from fedlib.problem.layout import Block
 from fedlib.engine.work import Schedule, Work
+from fedlib.problem.layout import Block
 
 
-def descend(federation, weights: torch.Tensor, schedule: Schedule, work: Work, l2: float, shift: torch.Tensor | None) -> None:
+def descend(
+    federation, weights: torch.Tensor, schedule: Schedule, work: Work, l2: float, shift: torch.Tensor | None
+) -> None:
     """Local training of the schedule's clients, in place; each descends its gradient + l2 * weights + shift."""
     shift = weights[:0] if shift is None else shift
     network.descend(
-        _table(federation.blocks), weights.numpy(), federation.x.numpy(), federation.y.numpy(), schedule.rows,
-        schedule.first, schedule.last, schedule.spans, schedule.rates, np.float32(work.momentum), np.float32(l2), shift.numpy(),
-    )  # fmt: skip
+        _table(federation.blocks),
+        weights.numpy(),
+        federation.x.numpy(),
+        federation.y.numpy(),
+        schedule.rows,
+        schedule.first,
+        schedule.last,
+        schedule.spans,
+        schedule.rates,
+        np.float32(work.momentum),
+        np.float32(l2),
+        shift.numpy(),
+    )
 
 
 def gradients(
@@ -38,7 +50,9 @@ def stacked_gradients(
     return gradients(blocks, weights, x, y, rows.flatten(), share.flatten(), ends[:-1], ends[1:], l2)
 
 
-def softmax_difference(blocks: list[Block], weights, reference: torch.Tensor, x, rows, share, l2: float) -> torch.Tensor:
+def softmax_difference(
+    blocks: list[Block], weights, reference: torch.Tensor, x, rows, share, l2: float
+) -> torch.Tensor:
     """Gradient at `weights` less that at `reference` on the same samples, for one linear layer."""
     out = torch.empty_like(weights)
     reference = reference[:1] if reference.stride(0) == 0 else reference.contiguous()

@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 
 from fedlib.engine import conv, crew, dense
-from fedlib.problem import layout
 from fedlib.engine.products import product
+from fedlib.problem import layout
 
 ROWS = 1024  # samples a pass: their activations stay in the cache
 

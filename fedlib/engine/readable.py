@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional
 
 from fedlib.engine import conv
-from fedlib.problem import layout
 from fedlib.engine.work import Work, client_batches
+from fedlib.problem import layout
 
 
 def network_input(federation, rows: torch.Tensor) -> torch.Tensor:
@@ -62,9 +62,7 @@ def train_one(
     return weights
 
 
-def train(
-    federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction=None
-) -> torch.Tensor:
+def train(federation, start: torch.Tensor, clients: np.ndarray, work: Work, round: int, direction=None) -> torch.Tensor:
     """All clients of a cohort, one after another, from one start or one each."""
     starts = start.expand(len(clients), -1)
     return torch.stack(

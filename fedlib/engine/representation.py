@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from fedlib.engine import crew
-from fedlib.problem import layout
 from fedlib.engine.insight import ROWS, outputs
+from fedlib.problem import layout
 
 
 @torch.no_grad()

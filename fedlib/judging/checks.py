@@ -124,7 +124,8 @@ def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_
         return Finding(verdict(0, 0), "0 of 0 levels", evidence)
     sign = 1 if lower_is_better else -1
     holds = sum(
-        all(counts(sign * paired(frame, value, key, which, rival, {over: level})) for rival in rivals) for level in means.index
+        all(counts(sign * paired(frame, value, key, which, rival, {over: level})) for rival in rivals)
+        for level in means.index
     )
     return Finding(verdict(holds, len(last)), f"{holds} of {len(last)} levels", evidence)
 
@@ -153,7 +154,9 @@ def stays_below(frame: pd.DataFrame, value: str, limit: float, over: str) -> Fin
     values = frame.assign(reached=reached).dropna(subset=[value]).groupby(over, as_index=False)
     evidence = values.agg(draws=("reached", "size"), reached=("reached", "sum"), largest=(value, "max"))
     holds = int((evidence["reached"] == 0).sum())
-    note = f"{reached.sum()} of {evidence['draws'].sum()} values reach {limit:g}, the largest is {frame[value].max():.3f}."
+    note = (
+        f"{reached.sum()} of {evidence['draws'].sum()} values reach {limit:g}, the largest is {frame[value].max():.3f}."
+    )
     return Finding(verdict(holds, len(evidence)), f"{holds} of {len(evidence)} levels", evidence, note=note)
 
 
@@ -237,6 +240,16 @@ def _short(value) -> str:
 CHECKS: dict[str, Callable[..., Finding]] = {
     check.__name__: check
     for check in (
-        above, near, gap_grows, worst, rises, flat, ratio, stays_below, at_least, with_seeds, statement,
+        above,
+        near,
+        gap_grows,
+        worst,
+        rises,
+        flat,
+        ratio,
+        stays_below,
+        at_least,
+        with_seeds,
+        statement,
     )
 }

@@ -45,10 +45,23 @@ def panels(
     """
     hues = list(frame[hue].unique())
     grid = seaborn.relplot(
-        frame, x="round", y=value, hue=hue, style=hue, hue_order=hues, style_order=hues, col=col, kind="line", errorbar="sd",
-        palette=seaborn.color_palette("colorblind", len(hues)), height=3.4, aspect=1.05,
-        col_wrap=2, facet_kws={"sharey": True}, linewidth=1.6,
-    )  # fmt: skip
+        frame,
+        x="round",
+        y=value,
+        hue=hue,
+        style=hue,
+        hue_order=hues,
+        style_order=hues,
+        col=col,
+        kind="line",
+        errorbar="sd",
+        palette=seaborn.color_palette("colorblind", len(hues)),
+        height=3.4,
+        aspect=1.05,
+        col_wrap=2,
+        facet_kws={"sharey": True},
+        linewidth=1.6,
+    )
     grid.set_axis_labels("communication round", ylabel).set_titles("{col_name}")
     for level, axes in grid.axes_dict.items():
         axes.set_title(title.format(level))

@@ -15,8 +15,8 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from fedlib.judging import checks
 from fedlib.data.files import write_atomically, write_text
+from fedlib.judging import checks
 
 FOLDER = Path(__file__).resolve().parents[1] / "papers"
 KINDS = ("figure", "table", "schematic", "claim", "audit")
@@ -102,7 +102,9 @@ def known_as(paper: str) -> str:
     return (load(paper).short if paper in papers() else "") or paper.upper()
 
 
-class _LineLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # the one in C is ten times as fast, where it is there
+class _LineLoader(
+    getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+):  # the one in C is ten times as fast, where it is there
     """Mappings remember the line they start on."""
 
 
@@ -117,7 +119,9 @@ def _refuse_repeated_keys(node: yaml.MappingNode) -> None:
     seen = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.value in seen:
-            problem = "keys must be plain" if not isinstance(key, yaml.ScalarNode) else f"key {key.value!r} appears twice"
+            problem = (
+                "keys must be plain" if not isinstance(key, yaml.ScalarNode) else f"key {key.value!r} appears twice"
+            )
             raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
         seen.add(key.value)
 

@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from fedlib import data
-from fedlib.problem import models, partition
-from fedlib.problem import layout
+from fedlib.problem import layout, models, partition
 from fedlib.problem.streams import generator
 
 

@@ -35,11 +35,19 @@ def cnn_fedsr(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
     channels, height, width = _image(shape)
     side = _valid(_valid(_valid(height) // 2) // 2), _valid(_valid(_valid(width) // 2) // 2)
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 3), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(32, 64, 3), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(64, 64, 3), nn.ReLU(),
-        nn.Flatten(), nn.Linear(64 * side[0] * side[1], 64), nn.ReLU(), nn.Linear(64, classes),
-    )  # fmt: skip
+        nn.Conv2d(channels, 32, 3),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64 * side[0] * side[1], 64),
+        nn.ReLU(),
+        nn.Linear(64, classes),
+    )
 
 
 def cnn_leaf(
@@ -48,10 +56,17 @@ def cnn_leaf(
     """LEAF's FEMNIST network; `width` and `hidden` shrink it, `gain` widens its first weights (He's rule: 6^0.5)."""
     channels, height, depth = _image(shape)
     network = nn.Sequential(
-        nn.Conv2d(channels, width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(width, 2 * width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(2 * width * (height // 4) * (depth // 4), hidden), nn.ReLU(), nn.Linear(hidden, classes),
-    )  # fmt: skip
+        nn.Conv2d(channels, width, 5, padding=2),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 5, padding=2),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(2 * width * (height // 4) * (depth // 4), hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, classes),
+    )
     network.gain = gain
     return network
 
@@ -61,11 +76,19 @@ def lenet_tutorial(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
     channels, height, width = _image(shape)
     side = (((height - 4) // 2) - 4) // 2, (((width - 4) // 2) - 4) // 2
     return nn.Sequential(
-        nn.Conv2d(channels, 6, 5), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(16 * side[0] * side[1], 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+        nn.Conv2d(channels, 6, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(6, 16, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(16 * side[0] * side[1], 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
         nn.Linear(84, classes),
-    )  # fmt: skip
+    )
 
 
 NETWORKS: dict[str, Callable[..., nn.Sequential]] = {
@@ -101,7 +124,9 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(shape) not in (2, 3):
-        raise ValueError(f"a convolutional network needs images (height, width) or (channels, height, width), not {shape}")
+        raise ValueError(
+            f"a convolutional network needs images (height, width) or (channels, height, width), not {shape}"
+        )
     return (1, *shape) if len(shape) == 2 else shape
 
 

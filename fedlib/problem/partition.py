@@ -187,9 +187,7 @@ def dirichlet_skew(
         shares = np.stack([rng.dirichlet(np.full(classes, beta)) for beta in betas])
         return _split(np.full(clients, samples), shares, rng)
 
-    return _deal_overlapping(
-        labels, _first_accepted(draw, _every_class_held, _unheld(clients, samples, classes)), rng
-    )
+    return _deal_overlapping(labels, _first_accepted(draw, _every_class_held, _unheld(clients, samples, classes)), rng)
 
 
 def few_class_skew(
@@ -208,9 +206,7 @@ def few_class_skew(
         held = [_some_classes(first, classes, rng) for first in dominant]
         return _dominance_counts(alphas, samples, dominant, held, classes, rng)
 
-    return _deal_overlapping(
-        labels, _first_accepted(draw, _every_class_held, _unheld(clients, samples, classes)), rng
-    )
+    return _deal_overlapping(labels, _first_accepted(draw, _every_class_held, _unheld(clients, samples, classes)), rng)
 
 
 def uniform_alphas(clients: int, *, rng: np.random.Generator) -> np.ndarray:
@@ -231,9 +227,7 @@ def inverse_pareto_density(alpha: np.ndarray, s: float = 2.0) -> np.ndarray:
     return s * (2.0 - np.asarray(alpha)) ** -(s + 1.0) / (1.0 - 2.0**-s)
 
 
-def dirichlet_betas(
-    clients: int, median: float = 0.2, largest: float = 3.0, *, rng: np.random.Generator
-) -> np.ndarray:
+def dirichlet_betas(clients: int, median: float = 0.2, largest: float = 3.0, *, rng: np.random.Generator) -> np.ndarray:
     """beta of each client (FedACS, Definition 5): half uniform in (0, x_med], half in (x_med, x_max], shuffled."""
     _require(0 < median < largest, f"median is {median} and largest {largest}: 0 < median < largest is needed")
     upper = rng.permutation(np.arange(clients) % 2 == 1)
@@ -378,9 +372,7 @@ def _every_class_held(counts: np.ndarray) -> bool:
     return bool(counts.any(axis=0).all())
 
 
-def _first_accepted(
-    draw: Callable[[], np.ndarray], accept: Callable[[np.ndarray], bool], failure: str
-) -> np.ndarray:
+def _first_accepted(draw: Callable[[], np.ndarray], accept: Callable[[np.ndarray], bool], failure: str) -> np.ndarray:
     """The first of at most REDRAWS draws that is accepted."""
     for _ in range(REDRAWS):
         drawn = draw()

@@ -7,13 +7,13 @@ from typing import Any
 import nbformat
 from omegaconf import DictConfig, OmegaConf
 
-from fedlib.judging import ledger
-from fedlib.runs import study
-from fedlib.runs.backends import slurm
 from fedlib.data.files import write_text
+from fedlib.judging import ledger
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
 from fedlib.report.notebooks import Notebook, selection
+from fedlib.runs import study
+from fedlib.runs.backends import slurm
 
 
 def kernel_environment(config: DictConfig, folder: Path, address: str | None = None) -> dict[str, str]:

@@ -25,8 +25,8 @@ from PIL import Image
 from traitlets import default
 from traitlets.config import Config
 
-from fedlib.judging import ledger
 from fedlib.data.files import write_text
+from fedlib.judging import ledger
 from fedlib.report.execute import PAPERMILL_MARK
 from fedlib.report.maths import mathml
 from fedlib.report.notebooks import Notebook, title

@@ -16,8 +16,8 @@ import nbformat
 from markupsafe import Markup
 from PIL import Image
 
-from fedlib.judging import ledger
 from fedlib.data.files import write_text
+from fedlib.judging import ledger
 from fedlib.report import scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline
 from fedlib.report.notebooks import COURSE, START, title
@@ -128,7 +128,14 @@ def small(picture: bytes) -> str:
 def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
     slug = entry["id"].replace("/", "-")
     cells = [cell | {key: number(cell[key]) for key in ("reported", "measured", "spread")} for cell in entry["cells"]]
-    searched = [entry["id"], ledger.label(entry["id"]), entry["statement"], entry["note"], entry["verdict"], entry["kind"]]
+    searched = [
+        entry["id"],
+        ledger.label(entry["id"]),
+        entry["statement"],
+        entry["note"],
+        entry["verdict"],
+        entry["kind"],
+    ]
     searched += [cell["label"] for cell in entry["cells"]]
     return entry | {
         "slug": slug,

@@ -11,7 +11,6 @@ from omegaconf import DictConfig
 
 from fedlib.report.settings import UsageError, valid_names
 
-
 START = "start"  # stands where others have their paper: `00_start_here.ipynb` belongs to none
 COURSE = "course"  # the folder of the lessons: they belong to no paper, no report and no config
 NUMBERED = "[0-9][0-9]_*.ipynb"

@@ -14,8 +14,8 @@ import seaborn
 from IPython.display import display
 from matplotlib.figure import Figure
 
-from fedlib.judging import ledger
 from fedlib.data.files import write_atomically
+from fedlib.judging import ledger
 from fedlib.runs.store import REPOSITORY
 
 PALETTE = "colorblind"
@@ -57,7 +57,9 @@ def _display(fig: Figure, alt: str, plain: str, **about) -> bytes:
     """Send a figure to the page as PNG and close it; the bytes of the PNG."""
     image = png(fig)
     encoded = base64.b64encode(image).decode()
-    display({"image/png": encoded, "text/plain": plain}, raw=True, metadata={"image/png": {"alt": alt}, "fedlib": about})
+    display(
+        {"image/png": encoded, "text/plain": plain}, raw=True, metadata={"image/png": {"alt": alt}, "fedlib": about}
+    )
     return image
 
 
@@ -81,8 +83,9 @@ def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 
 def show(frame: pd.DataFrame, **metadata) -> None:
     """Display a frame in full."""
-    with pd.option_context("display.max_rows", None, "display.max_columns", None, "display.width", 160,
-                           "display.max_colwidth", None):  # fmt: skip
+    with pd.option_context(
+        "display.max_rows", None, "display.max_columns", None, "display.width", 160, "display.max_colwidth", None
+    ):
         display(frame, metadata=metadata)
 
 
@@ -100,7 +103,9 @@ def mean_sd(
     """A table of "mean ± standard deviation over seeds", rows in order of appearance."""
     grouped = frame.groupby([*([rows] if isinstance(rows, str) else rows), columns], sort=False)[value]
     mean, sd = grouped.mean() * scale, (grouped.std() * scale).fillna(0)
-    return pd.Series([f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, sd, strict=True)], mean.index).unstack(sort=False)
+    return pd.Series([f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, sd, strict=True)], mean.index).unstack(
+        sort=False
+    )
 
 
 def verdicts(*ids: str) -> None:
@@ -115,7 +120,13 @@ def verdicts(*ids: str) -> None:
             show(_cells(line), fedlib={"id": line["id"], "role": "cells"})
     summary = pd.DataFrame(
         [
-            {"id": line["id"], "statement": line["statement"], "measured": _brief(line), "verdict": line["verdict"], "note": line["note"]}
+            {
+                "id": line["id"],
+                "statement": line["statement"],
+                "measured": _brief(line),
+                "verdict": line["verdict"],
+                "note": line["note"],
+            }
             for line in lines
         ]
     )

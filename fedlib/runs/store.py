@@ -28,9 +28,9 @@ import pandas as pd
 import torch
 
 from fedlib import algorithms, data
+from fedlib.data.files import write_atomically, write_text
 from fedlib.problem import partition
 from fedlib.problem.federation import Federation, federate
-from fedlib.data.files import write_atomically, write_text
 from fedlib.runs.simulation import Progress, simulate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -95,7 +95,9 @@ def versions() -> dict[str, str]:
 def code_digest() -> str:
     """A hash of the modules that a run's numbers depend on."""
     package = Path(__file__).parents[1]
-    files = [file for name in CODE for file in sorted([package / name, *(package / name).rglob("*.py")]) if file.is_file()]
+    files = [
+        file for name in CODE for file in sorted([package / name, *(package / name).rglob("*.py")]) if file.is_file()
+    ]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 

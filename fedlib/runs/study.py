@@ -15,8 +15,8 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 import pandas as pd
 from tqdm import tqdm
 
-from fedlib.runs import store
 from fedlib.engine import crew
+from fedlib.runs import store
 from fedlib.runs.simulation import quiet
 from fedlib.runs.store import Run
 

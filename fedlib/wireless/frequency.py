@@ -27,9 +27,7 @@ def average_frequency(devices: Devices, slowest_hz: np.ndarray | None = None) ->
     return (_start(devices, slowest_hz) + devices.frequency_max_hz) / 2
 
 
-def random_frequency(
-    devices: Devices, rng: np.random.Generator, slowest_hz: np.ndarray | None = None
-) -> np.ndarray:
+def random_frequency(devices: Devices, rng: np.random.Generator, slowest_hz: np.ndarray | None = None) -> np.ndarray:
     """RF: uniform on [slowest_hz, f_n^max], as for `average_frequency`; a device has one draw for all deadlines."""
     start = _start(devices, slowest_hz)
     return start + (devices.frequency_max_hz - start) * rng.random(devices.shape)

@@ -36,33 +36,50 @@ CONTESTANTS = {
     for contestant in (
         Contestant("engine", "fedlib engine", "this library", _own("engine"), pinned=True),
         Contestant(
-            "loop", "PyTorch loop",
+            "loop",
+            "PyTorch loop",
             "clients one after another: copied module, DataLoader over a Subset, torch.optim.SGD, averaged state_dicts",
             _own("loop"),
         ),
         Contestant(
-            "flower", "Flower",
+            "flower",
+            "Flower",
             "Simulation Runtime on Ray, one actor a core, FedAvg strategy, data in RAM of each actor",
-            _own("flower"), "flwr", workloads=GROUPS_ONLY_HERE,
+            _own("flower"),
+            "flwr",
+            workloads=GROUPS_ONLY_HERE,
         ),
         Contestant(
-            "pfl", "pfl", "FederatedAveraging on SimulatedBackend, one process a core, data in RAM",
-            _own("pfl_research"), "pfl", workloads=GROUPS_ONLY_HERE,
+            "pfl",
+            "pfl",
+            "FederatedAveraging on SimulatedBackend, one process a core, data in RAM",
+            _own("pfl_research"),
+            "pfl",
+            workloads=GROUPS_ONLY_HERE,
         ),
         Contestant(
-            "fedjax", "FedJAX", "fed_avg with the jit backend on Haiku models, data in RAM",
-            _own("fed_jax"), "fedjax", workloads=GROUPS_ONLY_HERE,
+            "fedjax",
+            "FedJAX",
+            "fed_avg with the jit backend on Haiku models, data in RAM",
+            _own("fed_jax"),
+            "fedjax",
+            workloads=GROUPS_ONLY_HERE,
         ),
         Contestant(
-            "limit", "Limit",
+            "limit",
+            "Limit",
             "no clients: the same sample gradients as central training on the union of the clients' batches",
-            _own("limit"), keeps_memory=True,
+            _own("limit"),
+            keeps_memory=True,
         ),
         Contestant(
-            "native", "engine, not pinned",
+            "native",
+            "engine, not pinned",
             "the engine, free to use whatever instructions the processor has: what equal digits everywhere cost",
-            _own("engine"), pinned=True, settings=(("FEDLIB_NUMERICS", "native"),),
+            _own("engine"),
+            pinned=True,
+            settings=(("FEDLIB_NUMERICS", "native"),),
         ),
     )
-}  # fmt: skip
+}
 GROWTH = Contestant("growth", "fedlib engine", "the growth study", _own("growth"), pinned=True)

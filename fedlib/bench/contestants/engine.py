@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.problem import federation
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.bench import workloads
 from fedlib.bench.contestants import NotAvailable
@@ -12,6 +11,7 @@ from fedlib.bench.workloads import Workload
 from fedlib.data import Dataset
 from fedlib.engine import crew
 from fedlib.engine.work import client_batches
+from fedlib.problem import federation
 
 
 def federate(workload: Workload) -> federation.Federation:
@@ -33,8 +33,12 @@ def method(workload: Workload) -> FedAvg:
     """FedAvg with the workload's settings."""
     return FedAvg(
         workload.participants / workload.clients,
-        lr=workload.lr, batch=workload.batch, steps=workload.steps, epochs=workload.epochs, momentum=workload.momentum,
-    )  # fmt: skip
+        lr=workload.lr,
+        batch=workload.batch,
+        steps=workload.steps,
+        epochs=workload.epochs,
+        momentum=workload.momentum,
+    )
 
 
 def averaging(workload: Workload, federated: federation.Federation):

@@ -71,9 +71,11 @@ def server_app(workload: Workload, serve, actors: int) -> ServerApp:
     def main(grid, context):
         grid.pull_interval = 0.005
         strategy = FedAvg(
-            workload.participants / workload.clients, fraction_evaluate=0.0, min_train_nodes=workload.participants,
+            workload.participants / workload.clients,
+            fraction_evaluate=0.0,
+            min_train_nodes=workload.participants,
             min_available_nodes=workload.clients,
-        )  # fmt: skip
+        )
         arrays = ArrayRecord(workloads.build(workload).state_dict())
 
         def play(round: int) -> int:

@@ -90,10 +90,17 @@ class Simulation:
             local_batch_size=self.workload.batch, local_num_epochs=1, local_learning_rate=self.workload.lr
         )
         self.parts["algorithm"].run(
-            NNAlgorithmParams(self.iterations, evaluation_frequency=10**9, train_cohort_size=self.workload.participants,
-                              val_cohort_size=0),
-            self.parts["backend"], self.parts["model"], train, send_metrics_to_platform=False,
-        )  # fmt: skip
+            NNAlgorithmParams(
+                self.iterations,
+                evaluation_frequency=10**9,
+                train_cohort_size=self.workload.participants,
+                val_cohort_size=0,
+            ),
+            self.parts["backend"],
+            self.parts["model"],
+            train,
+            send_metrics_to_platform=False,
+        )
 
 
 def colleagues(workload: Workload, processes: int) -> list[subprocess.Popen]:

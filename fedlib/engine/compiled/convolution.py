@@ -51,7 +51,9 @@ class Form(NamedTuple):
 
 
 @cache
-def form(sample: tuple[int, int, int], kernels: tuple[int, int, int, int], pad: int, pooled: bool, rectified: bool) -> Form:
+def form(
+    sample: tuple[int, int, int], kernels: tuple[int, int, int, int], pad: int, pooled: bool, rectified: bool
+) -> Form:
     """For samples (height, width, channels) and kernels (outputs, height, width, channels)."""
     height, width, channels = sample[0] + 2 * pad, sample[1] + 2 * pad, sample[2]
     outputs, tall, broad, _ = kernels
@@ -59,9 +61,22 @@ def form(sample: tuple[int, int, int], kernels: tuple[int, int, int, int], pad: 
     tile = min(range(len(RUNS)), key=lambda number: _cost(*RUNS[number], tall, broad * channels))
     block = RUNS[tile][1] * LANES
     return Form(
-        height, width, channels, pad, outputs, tall, broad, (height - tall + 1) // side, (width - broad + 1) // side, side,
-        rectified, tile, RUNS[tile][0], block, -(-broad * channels // block) * block,
-    )  # fmt: skip
+        height,
+        width,
+        channels,
+        pad,
+        outputs,
+        tall,
+        broad,
+        (height - tall + 1) // side,
+        (width - broad + 1) // side,
+        side,
+        rectified,
+        tile,
+        RUNS[tile][0],
+        block,
+        -(-broad * channels // block) * block,
+    )
 
 
 def _cost(runs: int, vectors: int, rows: int, length: int) -> float:
@@ -151,9 +166,14 @@ def _convolve(framed, places, count, steps, strips, wide):
     for strip in range(len(strips)):
         for place in range(0, count, PLACES):
             _tile(
-                framed.ctypes.data, places[place:].ctypes.data, steps.ctypes.data, depth, strips[strip].ctypes.data,
-                wide.ctypes.data + 4 * (place * stride + strip * STRIP), stride,
-            )  # fmt: skip
+                framed.ctypes.data,
+                places[place:].ctypes.data,
+                steps.ctypes.data,
+                depth,
+                strips[strip].ctypes.data,
+                wide.ctypes.data + 4 * (place * stride + strip * STRIP),
+                stride,
+            )
 
 
 @compiled
@@ -245,17 +265,40 @@ def _before_rectifier(error, out, kept):
 def _lists_by_output(form, kept, which, corners, cells, lists, counts, by_bias):
     """What of the error (cells, outputs) is not zero, a list for each output; `by_bias` gains the sums."""
     outputs, right, down, length = form.outputs, form.channels, form.width * form.channels, lists.shape[1]
-    error, marks, starts, whole = kept.ctypes.data, which.ctypes.data, corners.ctypes.data, form.outputs // LANES * LANES
+    error, marks, starts, whole = (
+        kept.ctypes.data,
+        which.ctypes.data,
+        corners.ctypes.data,
+        form.outputs // LANES * LANES,
+    )
     for output in range(0, whole, LANES):
         _list_8(
-            error + 4 * output, marks + output, outputs, starts, cells, right, down, lists[output].ctypes.data, length,
-            counts[output:].ctypes.data, by_bias[output:].ctypes.data,
-        )  # fmt: skip
+            error + 4 * output,
+            marks + output,
+            outputs,
+            starts,
+            cells,
+            right,
+            down,
+            lists[output].ctypes.data,
+            length,
+            counts[output:].ctypes.data,
+            by_bias[output:].ctypes.data,
+        )
     for output in range(whole, outputs):
         _list_1(
-            error + 4 * output, marks + output, outputs, starts, cells, right, down, lists[output].ctypes.data, length,
-            counts[output:].ctypes.data, by_bias[output:].ctypes.data,
-        )  # fmt: skip
+            error + 4 * output,
+            marks + output,
+            outputs,
+            starts,
+            cells,
+            right,
+            down,
+            lists[output].ctypes.data,
+            length,
+            counts[output:].ctypes.data,
+            by_bias[output:].ctypes.data,
+        )
 
 
 @compiled
@@ -266,9 +309,14 @@ def _add_by_weight(form, framed, lists, counts, by_weight):
         for row in range(0, form.tall, form.runs):
             for at in range(0, form.length, form.block):
                 _add_runs(
-                    form.tile, lists[output].ctypes.data, counts[output], framed.ctypes.data + 4 * (row * line + at), line,
-                    by_weight.ctypes.data + 4 * ((output * form.tall + row) * form.length + at), form.length,
-                )  # fmt: skip
+                    form.tile,
+                    lists[output].ctypes.data,
+                    counts[output],
+                    framed.ctypes.data + 4 * (row * line + at),
+                    line,
+                    by_weight.ctypes.data + 4 * ((output * form.tall + row) * form.length + at),
+                    form.length,
+                )
 
 
 @compiled
@@ -277,19 +325,28 @@ def _add_by_x(form, kept, which, corners, kernels, lists, counts, by_x):
     outputs, line = form.outputs, form.width * form.channels
     for cell in range(len(corners)):
         list_by_place(
-            kept.ctypes.data + 4 * cell * outputs, which.ctypes.data + cell * outputs, outputs, form.tall * form.length,
-            lists[cell].ctypes.data, lists.shape[2], counts[cell].ctypes.data,
-        )  # fmt: skip
+            kept.ctypes.data + 4 * cell * outputs,
+            which.ctypes.data + cell * outputs,
+            outputs,
+            form.tall * form.length,
+            lists[cell].ctypes.data,
+            lists.shape[2],
+            counts[cell].ctypes.data,
+        )
     for row in range(0, form.tall, form.runs):
         for at in range(0, form.length, form.block):
             for cell in range(len(corners)):
                 for place in range(form.side * form.side):
                     start = corners[cell] + place % 2 * form.channels + (place // 2 + row) * line
                     _add_runs(
-                        form.tile, lists[cell, place].ctypes.data, counts[cell, place],
-                        kernels.ctypes.data + 4 * (row * form.length + at), form.length,
-                        by_x.ctypes.data + 4 * (start + at), line,
-                    )  # fmt: skip
+                        form.tile,
+                        lists[cell, place].ctypes.data,
+                        counts[cell, place],
+                        kernels.ctypes.data + 4 * (row * form.length + at),
+                        form.length,
+                        by_x.ctypes.data + 4 * (start + at),
+                        line,
+                    )
 
 
 @compiled
@@ -341,8 +398,14 @@ def backward(form, x, weight, out, which, error, wants_x):
             framed_by_x[:] = 0
             for cell in range(0, here, CELLS):
                 _add_by_x(
-                    form, kept[cell * outputs :], marks[cell * outputs :], corners[cell : min(cell + CELLS, here)], kernels,
-                    lists_by_place, counts_by_place, framed_by_x,
-                )  # fmt: skip
+                    form,
+                    kept[cell * outputs :],
+                    marks[cell * outputs :],
+                    corners[cell : min(cell + CELLS, here)],
+                    kernels,
+                    lists_by_place,
+                    counts_by_place,
+                    framed_by_x,
+                )
             _unframe(form, framed_by_x, by_x[first:last])
     return _short_rows(form, by_weight), by_bias, by_x

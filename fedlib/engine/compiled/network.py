@@ -237,8 +237,17 @@ def _error_below(blocks, weights, room, place, count, layer, extra):
     outputs, inputs = blocks[layer, 1], blocks[layer, 2]
     to, matrix = place[layers + layer - 1], weights.ctypes.data + 4 * blocks[layer, 0]
     outers(
-        at + 4 * place[layers + layer], outputs, 1, matrix, inputs + 1, at + 4 * to, inputs, _fours(count), inputs, outputs
-    )  # fmt: skip
+        at + 4 * place[layers + layer],
+        outputs,
+        1,
+        matrix,
+        inputs + 1,
+        at + 4 * to,
+        inputs,
+        _fours(count),
+        inputs,
+        outputs,
+    )
     _add(room[to : to + len(extra)], extra)
     for sample in range(count):
         error, active = room[to + sample * inputs :][:inputs], room[place[layer] + sample * (inputs + 1) :][:inputs]
@@ -310,9 +319,13 @@ def _add(total, part):
 def _exponential(x):
     """exp(x) for x <= 0, to a unit or two in the last place: 2^n exp(r) with |r| <= log(2) / 2, and Taylor's sum for exp(r)."""
     x = np.float32(-87) if x < np.float32(-87) else x
-    shifted = x * np.float32(1.4426950408889634) + np.float32(12582912)  # rounds to an integer, which fills the lowest bits
+    shifted = x * np.float32(1.4426950408889634) + np.float32(
+        12582912
+    )  # rounds to an integer, which fills the lowest bits
     n = shifted - np.float32(12582912)
-    r = (x - n * np.float32(0.693359375)) - n * np.float32(-2.12194440e-4)  # log(2) in two parts: the first has few bits
+    r = (x - n * np.float32(0.693359375)) - n * np.float32(
+        -2.12194440e-4
+    )  # log(2) in two parts: the first has few bits
     total = np.float32(1 / 5040)
     total = total * r + np.float32(1 / 720)
     total = total * r + np.float32(1 / 120)
@@ -326,9 +339,13 @@ def _exponential(x):
 
 @intrinsic
 def _float_of_bits(typing, bits):
-    return types.float32(types.int32), lambda context, builder, signature, values: builder.bitcast(values[0], ir.FloatType())
+    return types.float32(types.int32), lambda context, builder, signature, values: builder.bitcast(
+        values[0], ir.FloatType()
+    )
 
 
 @intrinsic
 def _bits_of_float(typing, value):
-    return types.int32(types.float32), lambda context, builder, signature, values: builder.bitcast(values[0], ir.IntType(32))
+    return types.int32(types.float32), lambda context, builder, signature, values: builder.bitcast(
+        values[0], ir.IntType(32)
+    )

@@ -164,7 +164,9 @@ def table_tile(rows: int, columns: int):
             a, row, step, depth, b, c, c_row = arguments
             write = _Writer(builder)
             sums = write.sums(rows, columns, LANES)
-            starts = [builder.add(a, builder.shl(builder.load(write.number(row, _INDEX(i))), _INDEX(2))) for i in range(rows)]
+            starts = [
+                builder.add(a, builder.shl(builder.load(write.number(row, _INDEX(i))), _INDEX(2))) for i in range(rows)
+            ]
             with write.loop(_INDEX(0), depth, 1) as k:
                 there, at = builder.load(write.number(step, k)), builder.mul(k, _INDEX(columns * LANES))
                 right = [write.load(b, builder.add(at, _INDEX(LANES * j)), LANES) for j in range(columns)]
@@ -218,7 +220,9 @@ def _append_by_channel(write: _Writer, value, start, ends: list) -> None:
     builder, lanes = write.builder, len(ends)
     zero = ir.Constant(value.type, [0.0] * lanes)
     woven = [half * lanes + lane for lane in range(lanes) for half in range(2)]
-    pairs = builder.shuffle_vector(start, builder.bitcast(value, start.type), ir.Constant(ir.VectorType(_BITS, 2 * lanes), woven))
+    pairs = builder.shuffle_vector(
+        start, builder.bitcast(value, start.type), ir.Constant(ir.VectorType(_BITS, 2 * lanes), woven)
+    )
     entries = builder.bitcast(pairs, ir.VectorType(_INDEX, lanes))
     kept = builder.zext(builder.bitcast(builder.fcmp_unordered("une", value, zero), ir.IntType(lanes)), _INDEX)
     for lane in range(lanes):
@@ -308,7 +312,9 @@ def largest_of_four(lanes: int):
             best, place = write.load(a, _INDEX(0), lanes), ir.Constant(small, [0] * lanes)
             for number, where in enumerate((right, down, builder.add(right, down)), 1):
                 value = write.load(a, where, lanes)
-                better = builder.or_(builder.fcmp_ordered(">", value, best), builder.fcmp_unordered("uno", value, value))
+                better = builder.or_(
+                    builder.fcmp_ordered(">", value, best), builder.fcmp_unordered("uno", value, value)
+                )
                 best = builder.select(better, value, best)
                 place = builder.select(better, ir.Constant(small, [number] * lanes), place)
             write.store(best, largest, _INDEX(0))

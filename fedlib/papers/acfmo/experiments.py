@@ -7,9 +7,9 @@ import pandas as pd
 import torch
 
 from fedlib import engine
-from fedlib.judging import ledger
 from fedlib.algorithms.acfmo import ACFMO
 from fedlib.algorithms.serveradam import ServerAdam
+from fedlib.judging import ledger
 from fedlib.judging.checks import audit
 from fedlib.problem.federation import Federation
 from fedlib.runs.study import Run
@@ -34,7 +34,9 @@ def federation(data_set: str, clients: int, alpha: float, l2: float) -> dict:
     return {"data_set": data_set, "partitioner": "dirichlet_clients", "clients": clients, "alpha": alpha, "l2": l2}
 
 
-def run(method: str, federation: dict, rounds: int, seed: int, local: dict, every: int = 1, label=None, **options) -> Run:
+def run(
+    method: str, federation: dict, rounds: int, seed: int, local: dict, every: int = 1, label=None, **options
+) -> Run:
     """One run of a method; `local` holds steps and batch, which every method with local steps shares."""
     algorithm, own = METHODS[method]
     shared = {} if algorithm == "serveradam" else {"steps": local["steps"]} if algorithm == "fedgh" else local
@@ -42,7 +44,9 @@ def run(method: str, federation: dict, rounds: int, seed: int, local: dict, ever
     return Run(algorithm, federation, rounds, seed, options=shared | own | options, every=every, label=label)
 
 
-def tuning(federation: dict, rates: list[float], participation: float, rounds: int, seed: int, local: dict) -> list[Run]:
+def tuning(
+    federation: dict, rates: list[float], participation: float, rounds: int, seed: int, local: dict
+) -> list[Run]:
     """Every method that needs a learning rate, at every rate of the grid, on one seed that no result uses."""
     return [
         run(method, federation, rounds, seed, local, every=2, label={"lr": lr}, lr=lr, participation=participation)
@@ -63,13 +67,20 @@ def comparison(
     """All methods at all participation levels (in percent), several seeds; the seeds outermost, so federations are shared."""
     return [
         run(
-            method, federation, rounds, seed, local, every,
-            label={"participation": level}, participation=level / 100, **({"lr": rates[method]} if method in rates else {}),
+            method,
+            federation,
+            rounds,
+            seed,
+            local,
+            every,
+            label={"participation": level},
+            participation=level / 100,
+            **({"lr": rates[method]} if method in rates else {}),
         )
         for seed in seeds
         for level in levels
         for method in METHODS
-    ]  # fmt: skip
+    ]
 
 
 def printed(id: str) -> dict:
@@ -99,13 +110,17 @@ def momentum(
     pairs = [("current", b1, b2) for b2 in beta2 for b1 in beta1] + [("printed", b1, 0.999) for b1 in beta1]
     return [
         Run(
-            "acfmo", federation, rounds, seed, every=every,
+            "acfmo",
+            federation,
+            rounds,
+            seed,
+            every=every,
             options=local | {"participation": level / 100, "variant": variant, "beta1": b1, "beta2": b2},
             label={"variant": variant, "beta1": b1, "beta2": b2},
         )
         for seed in seeds
         for variant, b1, b2 in pairs
-    ]  # fmt: skip
+    ]
 
 
 def step_sizes(
@@ -114,13 +129,17 @@ def step_sizes(
     """Both readings of Eq. (4) over the server's step alpha_g^0."""
     return [
         Run(
-            "acfmo", federation, rounds, seed, every=every,
+            "acfmo",
+            federation,
+            rounds,
+            seed,
+            every=every,
             options=local | {"participation": participation, "variant": variant, "server_lr": server_lr},
             label={"variant": variant, "server_lr": server_lr},
         )
         for variant in ("current", "printed")
         for server_lr in server_lrs
-    ]  # fmt: skip
+    ]
 
 
 def advice_audit(ends: pd.DataFrame) -> pd.DataFrame:
@@ -147,10 +166,19 @@ def lag_audit(pair: pd.DataFrame) -> pd.DataFrame:
     current, printed = accuracy.loc["current"], accuracy.loc["printed"]
     limits = [largest_stable(0.9, lag) for lag in (0, 1)]
     return audit(
-        ("largest stable step x curvature", f"{limits[0]:.1f} without lag", f"{limits[1]:.1f} with lag", limits[1] >= limits[0]),
-        ("accuracy", f"{current['mean']:.3f} without lag", f"{printed['mean']:.3f} with lag",
-         printed["mean"] >= current["mean"] - current["std"]),
-    )  # fmt: skip
+        (
+            "largest stable step x curvature",
+            f"{limits[0]:.1f} without lag",
+            f"{limits[1]:.1f} with lag",
+            limits[1] >= limits[0],
+        ),
+        (
+            "accuracy",
+            f"{current['mean']:.3f} without lag",
+            f"{printed['mean']:.3f} with lag",
+            printed["mean"] >= current["mean"] - current["std"],
+        ),
+    )
 
 
 def largest_stable(beta1: float, lag: int) -> float:
@@ -188,7 +216,9 @@ def local_weight(federation: Federation, levels: list[float], local: dict, round
             central = float((after["weights"] - state["weights"]).norm())
             added = method.drift(federation, after["weights"], *_anchor(method, federation, state, round), round)
             part = method.rate(round) * float(added.norm())
-            rows.append({"participation": level, "round": round, "central": central, "local": part, "ratio": part / central})
+            rows.append(
+                {"participation": level, "round": round, "central": central, "local": part, "ratio": part / central}
+            )
             state = after
     return pd.DataFrame(rows)
 
@@ -201,7 +231,12 @@ def _anchor(method: ACFMO, federation: Federation, state: dict, round: int) -> t
 def local_audit(weight: pd.DataFrame) -> pd.DataFrame:
     """Is the local part at least 1% of the central step?"""
     ratios = weight.groupby("participation")["ratio"].median()
-    return audit(*[(f"local / central at {level:.0%}", ">= 0.01", f"{ratio:.1e}", ratio >= 0.01) for level, ratio in ratios.items()])
+    return audit(
+        *[
+            (f"local / central at {level:.0%}", ">= 0.01", f"{ratio:.1e}", ratio >= 0.01)
+            for level, ratio in ratios.items()
+        ]
+    )
 
 
 def jensen_audit(federation: Federation, rounds: int) -> pd.DataFrame:
@@ -213,7 +248,9 @@ def jensen_audit(federation: Federation, rounds: int) -> pd.DataFrame:
         trained = method.round(federation, trained, round)
     rows = []
     for name, weights in (("at the start", state["weights"]), (f"after {rounds} rounds", trained["weights"])):
-        ratio = float(np.median([_jensen_ratio(federation, weights, client) for client in range(0, federation.clients, 10)]))
+        ratio = float(
+            np.median([_jensen_ratio(federation, weights, client) for client in range(0, federation.clients, 10)])
+        )
         rows.append((f"E|g|^2 / |E g|^2 {name}, median device", "<= 1", f"{ratio:.3g}", ratio <= 1))
     return audit(*rows)
 
@@ -239,15 +276,25 @@ def curvature_bounds(federation: Federation) -> tuple[float, float]:
 def theory(mu: float, smooth: float) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """alpha_l* and K* over target rates, Eqs. (81), (82); b(q) for three targets, Eq. (79); its minima beside q* of Eq. (80)."""
     targets = np.linspace(0.1, 0.95, 18)
-    rates = pd.DataFrame({"target": targets, "step": best_step(targets, smooth), "iterations": best_steps(targets, mu, smooth)})
+    rates = pd.DataFrame(
+        {"target": targets, "step": best_step(targets, smooth), "iterations": best_steps(targets, mu, smooth)}
+    )
     curves, minima = [], []
     for target in (0.5, 0.7, 0.9):
         q = np.linspace(0.01 * target, 0.99 * target, 981)
         b = 2 * smooth * (1 + q) ** 2 / (mu * q * (target - q))
         star = target / (2 + target)
         curves.append(pd.DataFrame({"target": target, "q": q, "b": b}))
-        minima.append({"target": target, "q*": star, "q found": q[b.argmin()], "b(q*)": float(np.round(b.min())),
-                       "step": best_step(target, smooth), "K*": int(best_steps(target, mu, smooth))})  # fmt: skip
+        minima.append(
+            {
+                "target": target,
+                "q*": star,
+                "q found": q[b.argmin()],
+                "b(q*)": float(np.round(b.min())),
+                "step": best_step(target, smooth),
+                "K*": int(best_steps(target, mu, smooth)),
+            }
+        )
     return rates, pd.concat(curves, ignore_index=True), pd.DataFrame(minima)
 
 
@@ -264,4 +311,6 @@ def best_steps(target, mu: float, smooth: float):
 def iterations_audit(mu: float, smooth: float, reach: int = 1000) -> pd.DataFrame:
     """Local iterations that Eq. (82) asks for, against what a device can do in a round."""
     asked = [(target, int(best_steps(target, mu, smooth))) for target in (0.5, 0.9)]
-    return audit(*[(f"K* for a target rate of {target}", f"<= {reach}", steps, steps <= reach) for target, steps in asked])
+    return audit(
+        *[(f"K* for a target rate of {target}", f"<= {reach}", steps, steps <= reach) for target, steps in asked]
+    )

@@ -39,9 +39,14 @@ def run(
     own = {} if curve.eta is None else {"eta": curve.eta}
     label = {"curve": title, "eta": np.nan if curve.eta is None else curve.eta, "batch": batch, "lr": curve.lr}
     return Run(
-        "localdescent" if curve.eta is None else "fcbafl", federation, rounds, seed, every=every, label=label,
+        "localdescent" if curve.eta is None else "fcbafl",
+        federation,
+        rounds,
+        seed,
+        every=every,
+        label=label,
         options=options | own | {"lr": curve.lr, "batch": None if batch == FULL else batch},
-    )  # fmt: skip
+    )
 
 
 def tuning(

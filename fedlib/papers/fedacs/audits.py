@@ -5,9 +5,8 @@ import pandas as pd
 from scipy.integrate import quad
 
 from fedlib.judging import ledger
-from fedlib.problem import models
 from fedlib.judging.checks import audit
-from fedlib.problem import layout
+from fedlib.problem import layout, models
 from fedlib.problem.partition import inverse_pareto_density
 
 

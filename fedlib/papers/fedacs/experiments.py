@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from fedlib.runs import study
 from fedlib.problem.streams import generator
+from fedlib.runs import study
 from fedlib.runs.study import Run
 
 # Environment -> partitioner and its options, as printed in Section VII.
@@ -59,9 +59,7 @@ def run(setting: Setting, environment: str, method: str, seed: int, label: dict 
     """One run of a method in an environment. It records who takes part, so that figures on selection can share it."""
     label = {"environment": environment, "method": method} | (label or {})
     given = setting.local() | setting.own.get(method, {}) | {"tally": True} | options
-    return Run(
-        METHODS[method], federation(setting, environment), setting.rounds, seed, given, setting.every, label
-    )  # fmt: skip
+    return Run(METHODS[method], federation(setting, environment), setting.rounds, seed, given, setting.every, label)
 
 
 def execute(runs: list[Run]) -> pd.DataFrame:
@@ -97,23 +95,31 @@ def observation(setting: Setting, seeds: range) -> list[Run]:
         Run(
             "randomclients",
             federation(setting, "uniform", partitioner="dominance", alphas=observed_alphas(setting.clients, seed)),
-            setting.rounds, seed, options, setting.every, {},
+            setting.rounds,
+            seed,
+            options,
+            setting.every,
+            {},
         )
         for seed in seeds
-    ]  # fmt: skip
+    ]
 
 
 def client_counts(setting: Setting, counts: list[int], seeds: range) -> list[Run]:
     """Fig. 5: fewer iid clients of the same size, equally many participants."""
     return [
         Run(
-            "randomclients", federation(setting, "iid", clients=clients), setting.rounds, seed,
+            "randomclients",
+            federation(setting, "iid", clients=clients),
+            setting.rounds,
+            seed,
             setting.local() | {"participation": setting.kappa / clients, "tally": True},
-            setting.every, {"clients": clients},
+            setting.every,
+            {"clients": clients},
         )
         for seed in seeds
         for clients in counts
-    ]  # fmt: skip
+    ]
 
 
 def tolerances(setting: Setting, values: list[float], seeds: range) -> list[Run]:
@@ -151,9 +157,14 @@ def poisoned(setting: Setting, poisoners: int, seeds: range) -> list[Run]:
     arguments = federation(setting, "uniform", poisoners=poisoners)
     return [
         Run(
-            METHODS[method], arguments, setting.rounds, seed,
-            setting.local() | setting.own.get(method, {}) | own, setting.every, {"selector": name},
+            METHODS[method],
+            arguments,
+            setting.rounds,
+            seed,
+            setting.local() | setting.own.get(method, {}) | own,
+            setting.every,
+            {"selector": name},
         )
         for seed in seeds
         for name, (method, own) in selectors.items()
-    ]  # fmt: skip
+    ]

@@ -13,11 +13,19 @@ from fedlib.problem.streams import generator
 
 COLOURS = seaborn.color_palette("colorblind")
 LOOKS = {
-    "iid": (7, "-"), "baseline": (0, "-"), "FedACS": (3, "-"),
-    "Rexp3": (2, "--"), "CMFL": (1, "-."), "Oort": (4, (0, (5, 1, 1, 1))),
-    "uniform": (2, "--"), "inverse Pareto": (3, "-."), "Dirichlet": (4, (0, (5, 1, 1, 1))), "few-class": (5, ":"),
-    "early stop": (1, (0, (4, 2))), "Oort, no ban": (4, ":"),
-}  # fmt: skip
+    "iid": (7, "-"),
+    "baseline": (0, "-"),
+    "FedACS": (3, "-"),
+    "Rexp3": (2, "--"),
+    "CMFL": (1, "-."),
+    "Oort": (4, (0, (5, 1, 1, 1))),
+    "uniform": (2, "--"),
+    "inverse Pareto": (3, "-."),
+    "Dirichlet": (4, (0, (5, 1, 1, 1))),
+    "few-class": (5, ":"),
+    "early stop": (1, (0, (4, 2))),
+    "Oort, no ban": (4, ":"),
+}
 FLOWS = (
     ("server", "client", "model", "federated learning"),
     ("client", "client", "E epochs of training: new model", "federated learning"),

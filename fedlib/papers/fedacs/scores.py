@@ -8,7 +8,9 @@ from fedlib.report import show
 BASELINE = "baseline"
 
 
-def summary(frame: pd.DataFrame, value: str, rows: str, columns: str, scale: float = 100, digits: int = 1) -> pd.DataFrame:
+def summary(
+    frame: pd.DataFrame, value: str, rows: str, columns: str, scale: float = 100, digits: int = 1
+) -> pd.DataFrame:
     """`show.mean_sd`, but one seed has no spread to show, and what was not measured is a dash."""
     shown = show.mean_sd(frame, value, rows, columns, scale, digits)
     alone = frame["seed"].nunique() == 1

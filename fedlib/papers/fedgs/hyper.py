@@ -3,8 +3,8 @@
 import pandas as pd
 
 from fedlib.judging import curves
-from fedlib.runs import study
 from fedlib.papers.fedgs.comparison import OURS, SERVERS, Row, Setting, run
+from fedlib.runs import study
 from fedlib.runs.study import Run
 
 

@@ -11,11 +11,11 @@ import pandas as pd
 from fedlib import federate, selection
 from fedlib.algorithms import create
 from fedlib.judging.checks import audit
-from fedlib.problem.queues import Streams
 from fedlib.problem.federation import Federation
+from fedlib.problem.queues import Streams
+from fedlib.problem.streams import generator
 from fedlib.selection import Selection
 from fedlib.selection.gbpcs import warm_up
-from fedlib.problem.streams import generator
 
 OURS = "Best swap (ours)"
 INITIALISERS = {"Zero": "zero", "Random": "random", "MPInv": "pinv"}
@@ -233,9 +233,12 @@ def traces(problems: Problems, chosen: dict[str, Sampler], factory: int = 0) -> 
         seen: list[tuple[float, float]] = []
         rng, started = generator(problems.seed, f"sampler {name}", 0, factory + 1), perf_counter()
         sampler(
-            problems.A[factory], problems.y[factory], problems.park.size, rng,
+            problems.A[factory],
+            problems.y[factory],
+            problems.park.size,
+            rng,
             lambda d: seen.append((perf_counter() - started, float(problems.divergence(d)))),
-        )  # fmt: skip
+        )
         frames.append(pd.DataFrame(seen, columns=["seconds", "divergence"]).assign(**about, sampler=name))
     return pd.concat(frames, ignore_index=True)
 

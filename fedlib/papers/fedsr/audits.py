@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from fedlib.problem import models
 from fedlib.judging.checks import audit
 from fedlib.papers.fedsr import experiments, results
+from fedlib.problem import models
 
 PRINTED_MLP, PRINTED_CNN = 199_210, 128_420
 RIVALS = ("FedAvg", "FedProx", "MOON", "HierFAVG")

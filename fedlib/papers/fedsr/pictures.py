@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 
-from fedlib.problem import skew
 from fedlib.papers.fedsr.results import guess_level
+from fedlib.problem import skew
 
 COLOURS = seaborn.color_palette("colorblind")
 SERVER, DEVICE, DOWN, UP, RING = COLOURS[0], COLOURS[1], COLOURS[4], COLOURS[2], COLOURS[3]
@@ -98,7 +98,10 @@ def ring_pass() -> tuple[Figure, pd.DataFrame]:
         axes.set(xlim=(-1.6, 1.6), ylim=(-1.5, 1.5))
         _draw_ring(axes, _ring_places((0, 0), 1.1), busy, active)
         axes.set_title(title, fontsize=10.5)
-    closing, next_one = ("device 4", "device 1", "model of the last pass"), ("device k", "device k + 1", "model after a visit")
+    closing, next_one = (
+        ("device 4", "device 1", "model of the last pass"),
+        ("device k", "device k + 1", "model after a visit"),
+    )
     return fig, _flows(closing, next_one)
 
 

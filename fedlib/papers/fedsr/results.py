@@ -73,7 +73,9 @@ def lost_against_iid(rows: pd.DataFrame, methods: tuple = STAR) -> pd.DataFrame:
     own = iid.set_index(["data_set", "method", "seed"])["accuracy"].rename("iid")
     central = iid[iid["method"] == "Centralized"].set_index(["data_set", "seed"])["accuracy"].rename("central")
     other = rows[rows["method"].isin(methods) & (rows["partition"] != "iid")]
-    other = other.join(own, on=["data_set", "method", "seed"]).join(central, on=["data_set", "seed"]).dropna(subset=["iid"])
+    other = (
+        other.join(own, on=["data_set", "method", "seed"]).join(central, on=["data_set", "seed"]).dropna(subset=["iid"])
+    )
     lost, halfway = other["iid"] - other["accuracy"], (other["data_set"].map(guess_level) + other["central"]) / 2
     found = other.assign(lost=lost, judged=lost.where(other["iid"] >= halfway))
     return found[[*KEYS, "accuracy", "iid", "lost", "judged"]].reset_index(drop=True)

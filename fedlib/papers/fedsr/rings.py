@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from fedlib.problem import partition
 from fedlib.papers.fedsr.experiments import deal
+from fedlib.problem import partition
 from fedlib.problem.streams import generator
 
 

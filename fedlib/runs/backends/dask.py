@@ -17,16 +17,18 @@ from dataclasses import dataclass, fields
 
 import pandas as pd
 
+from fedlib.data.files import write_atomically
 from fedlib.runs import store
 from fedlib.runs.backends import legs
-from fedlib.data.files import write_atomically
 from fedlib.runs.store import Run
 
 try:
     import dask
     from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, as_completed
 except ImportError as problem:
-    raise ImportError(f"engine dask needs Dask ({problem}): pip install -c constraints.txt -e '.[cluster]'") from problem
+    raise ImportError(
+        f"engine dask needs Dask ({problem}): pip install -c constraints.txt -e '.[cluster]'"
+    ) from problem
 
 LEG_SECONDS = 60.0
 INHERITED = ("FEDLIB_DATA", "FEDLIB_CACHE", "FEDLIB_OFFLINE")  # by local workers, when they start
@@ -109,9 +111,14 @@ class Trips:
         key = (self.name, journey.run.key, journey.tasks)
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):  # states are large
             future = self.client.submit(
-                legs.travel, journey.order(), key=key, priority=journey.tasks, pure=False,
-                workers=fit, allow_other_workers=fit is not None,  # where the fit ones are lost, a new one may come
-            )  # fmt: skip
+                legs.travel,
+                journey.order(),
+                key=key,
+                priority=journey.tasks,
+                pure=False,
+                workers=fit,
+                allow_other_workers=fit is not None,  # where the fit ones are lost, a new one may come
+            )
         self.out[key] = future, journey
         self.waiting.add(future)
 
@@ -204,10 +211,14 @@ def _join(address: str) -> Client:
 def _start_local(workers: int) -> Client:
     """Worker processes of this machine; they inherit the pinned numerics."""
     cluster = LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-        scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"}, env={"FEDLIB_THREADS": "1"},
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+        env={"FEDLIB_THREADS": "1"},
         silence_logs=logging.ERROR,
-    )  # fmt: skip
+    )
     _connection["cluster"] = cluster
     client = Client(cluster, set_as_default=False)
     client.register_plugin(Deaf())

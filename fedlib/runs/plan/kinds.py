@@ -11,9 +11,8 @@ from math import prod
 
 import pandas as pd
 
-from fedlib.problem import models
 from fedlib.algorithms import REGISTRY
-from fedlib.problem import layout
+from fedlib.problem import layout, models
 from fedlib.runs.store import Run
 
 LOOPS = ("epochs", "passes", "iterations")  # a round's local work is proportional to each
@@ -77,7 +76,9 @@ UNKNOWN = {"accuracy": 0.5, "loss": 1.0}  # the record of a kind that could not 
 def rehearsed(run: Run, record: dict) -> pd.DataFrame:
     """Records as the run would leave them, in all measured rounds the same."""
     rounds = measured_rounds(run)
-    return pd.DataFrame({"round": rounds} | {name: [value] * len(rounds) for name, value in (record or UNKNOWN).items()})
+    return pd.DataFrame(
+        {"round": rounds} | {name: [value] * len(rounds) for name, value in (record or UNKNOWN).items()}
+    )
 
 
 def result_bytes(run: Run, record: dict) -> int:

@@ -22,12 +22,12 @@ from math import floor, log2
 from typing import NamedTuple
 
 from fedlib import data
-from fedlib.runs import store
 from fedlib.algorithms import create
 from fedlib.problem.federation import Federation, federate
+from fedlib.problem.streams import generator
+from fedlib.runs import store
 from fedlib.runs.plan.kinds import LOOPS, Cost, loops
 from fedlib.runs.store import Run
-from fedlib.problem.streams import generator
 
 COMPILING = 20  # seconds: the longest that compiling or loading machine code takes, at its first use in a process
 SOME_ROUNDS = 30  # of a trial, however short they are
@@ -38,9 +38,13 @@ def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
     """The cost of each run's kind, or why it could not be had, as a child process finds them one by one."""
     asked = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
     child = subprocess.Popen(
-        [sys.executable, "-m", "fedlib.runs.plan.measure"], cwd=store.REPOSITORY, env=os.environ | {"FEDLIB_THREADS": "1"},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "fedlib.runs.plan.measure"],
+        cwd=store.REPOSITORY,
+        env=os.environ | {"FEDLIB_THREADS": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         child.stdin.write(json.dumps({"seconds": seconds, "runs": asked}))
         child.stdin.close()
