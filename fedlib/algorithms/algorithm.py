@@ -2,16 +2,18 @@
 
 A state is plain data, names to tensors, so that a run can be stopped, saved and resumed at any round. A method knows nothing
 about processes, files or plots. A new method is one file beside this one with one frozen dataclass derived from `Algorithm`.
+The type of each hyper-parameter states its limits (`problem.limits`), which are checked here, once, for all methods.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import get_type_hints
 
 import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.problem.federation import Federation
-from fedlib.problem.streams import generator
+from fedlib.problem import Federation, generator
+from fedlib.problem.limits import Share, checked
 
 State = dict[str, torch.Tensor]
 
@@ -20,11 +22,13 @@ State = dict[str, torch.Tensor]
 class Algorithm:
     """Base of all methods. `participation` is the share of clients that take part in a round."""
 
-    participation: float = 1.0
+    participation: Share = 1.0
 
     def __post_init__(self):
-        if not 0 < self.participation <= 1:
-            raise ValueError(f"participation={self.participation} must lie in (0, 1]")
+        kinds = get_type_hints(type(self), include_extras=True)
+        for option in fields(self):
+            value = checked(option.name, getattr(self, option.name), kinds[option.name])
+            object.__setattr__(self, option.name, value)
 
     def init(self, federation: Federation) -> State:
         """The state before the first round; `weights` is the server's model."""
@@ -36,7 +40,7 @@ class Algorithm:
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         """What is recorded of a state: the server model's scores on the test set."""
-        return engine.evaluate(federation, state["weights"])
+        return scores_on_test_set(federation, state["weights"])
 
     def participants(self, federation: Federation, round: int) -> np.ndarray:
         """S^r, the clients of a round: drawn evenly, the same for all methods of a seed, so comparisons are paired."""
@@ -49,9 +53,19 @@ def round_half_up(value: float) -> int:
     return int(value + 0.5)
 
 
+def scores_on_test_set(federation: Federation, weights: torch.Tensor) -> dict[str, float]:
+    """Loss and scores of a model on the federation's test set."""
+    return engine.evaluate(federation.network, weights, federation.x_test, federation.y_test)
+
+
+def sizes_of(federation: Federation, clients: np.ndarray) -> torch.Tensor:
+    """n_i of these clients."""
+    return federation.sizes[torch.as_tensor(clients)]
+
+
 def shares(federation: Federation, clients: np.ndarray) -> torch.Tensor:
     """n_i / n over these clients: the weights of an average by data size."""
-    sizes = federation.sizes[torch.as_tensor(clients)]
+    sizes = sizes_of(federation, clients)
     return sizes / sizes.sum()
 
 
@@ -60,7 +74,14 @@ def mean_by_size(federation: Federation, clients: np.ndarray, stacked: torch.Ten
     return engine.weighted_sum(shares(federation, clients), stacked)
 
 
+def replaced(all_clients: torch.Tensor, clients: np.ndarray, rows: torch.Tensor) -> torch.Tensor:
+    """What is kept of all clients, with the rows of some of them replaced: memory that lasts over rounds."""
+    kept = all_clients.clone()
+    kept[torch.as_tensor(clients)] = rows.to(kept.dtype)
+    return kept
+
+
 def require_softmax(federation: Federation, method: str) -> None:
     """Some methods are written for one linear layer on fixed features; say so instead of computing something else."""
-    if len(engine.layout.blocks(federation.network)) != 1:
+    if len(federation.network.blocks) != 1:
         raise ValueError(f"{method} is written for softmax regression on fixed features; use network='softmax'")

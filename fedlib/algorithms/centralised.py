@@ -10,7 +10,7 @@ import torch
 
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
 
 
 @dataclass(frozen=True)

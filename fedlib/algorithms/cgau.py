@@ -10,70 +10,72 @@ round on the devices that the federation holds out.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import nn
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.algorithm import State, mean_by_size, replaced
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine import fixed
-from fedlib.engine.personal import evaluate_own
-from fedlib.problem import layout
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation, Network
+from fedlib.problem.limits import Count, Positive
 
 
 @dataclass(frozen=True)
 class CGAU(FedAvg):
     """One or more layers of gated units and a linear classifier, trained by FedAvg."""
 
-    layers: int = 1  # gated layers; the paper compares 1x and 2x
-    units: int = 256  # gated units a layer
-    pretrain_epochs: int = 10  # passes over the held-out samples; 98% of `handwriting`'s are fitted by then
-    pretrain_lr: float = 0.1
-    pretrain_batch: int = 32
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("layers", "units", "pretrain_epochs", "pretrain_batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+    layers: Count = 1  # gated layers; the paper compares 1x and 2x
+    units: Count = 256  # gated units per layer
+    pretrain_epochs: Count = 10  # passes over the held-out samples; 98% of `handwriting`'s are fitted by then
+    pretrain_lr: Positive = 0.1
+    pretrain_batch: Count = 32
 
     def init(self, federation: Federation) -> State:
-        heads = self.heads(federation)
-        width = len(gate_biases(heads.network))
-        return {"weights": heads.start.clone(), "conditions": torch.zeros(federation.clients, width)}
-
-    def heads(self, federation: Federation) -> Federation:
-        """The same clients, but their samples are the extractor's features and their network is the gated head."""
         work = engine.Work(lr=self.pretrain_lr, batch=self.pretrain_batch, epochs=self.pretrain_epochs)
-        return replace(on_features(federation, work), network=gated_head(federation.network, self.layers, self.units))
+        network = self.head_network(federation)
+        return {
+            "weights": network.start(federation.seed),
+            "conditions": torch.zeros(federation.clients, len(gate_biases(network))),
+            "extractor": pretrain(federation, work),
+        }
+
+    def head_network(self, federation: Federation) -> Network:
+        return Network(gated_head(federation.network, self.layers, self.units))
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        heads, clients = self.heads(federation), self.participants(federation, round)
-        biases, rate = gate_biases(heads.network), self.rate(round)
-        conditions = state["conditions"].clone()
-        of_cohort = conditions[clients]
+        clients = self.participants(federation, round)
+        heads = on_features(federation, state["extractor"], clients, self.head_network(federation))
+        biases = gate_biases(heads.network)
 
-        def direction(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+        def step(
+            weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
+        ) -> tuple[torch.Tensor, engine.Memory]:
             """The gradient of the shared weights; the condition moves with the bias it is added to."""
-            own = batch.pick(of_cohort)
-            gradient = batch.gradient(with_condition(weights, biases, own))
-            of_cohort[batch.positions] = own - rate * gradient[:, biases]
-            return gradient
+            condition = memory["condition"]
+            gradient = batch.gradient(with_condition(weights, biases, condition))
+            return gradient, {"condition": condition - batch.rate * gradient[:, biases]}
 
-        local = engine.train(heads, state["weights"], clients, self.work(round), round, direction)
-        conditions[clients] = of_cohort
-        return {"weights": mean_by_size(federation, clients, local), "conditions": conditions}
+        conditions = state["conditions"][torch.as_tensor(clients)]
+        cohort = engine.Cohort(clients, state["weights"], memory={"condition": conditions})
+        trained = engine.train(heads, cohort, self.work(round), round, step=step)
+        return state | {
+            "weights": mean_by_size(federation, clients, trained.weights),
+            "conditions": replaced(state["conditions"], clients, trained.memory["condition"]),
+        }
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
-        heads = self.heads(federation)
-        if heads.test_clients is None:
-            return engine.evaluate(heads, state["weights"])
-        biases = gate_biases(heads.network)
-        return evaluate_own(heads, lambda client: with_condition(state["weights"], biases, state["conditions"][client]))
+        network, weights = self.head_network(federation), state["weights"]
+        x, y = features(federation.network, state["extractor"], federation.x_test), federation.y_test
+        if federation.test_clients is None:
+            return engine.evaluate(network, weights, x, y)
+        biases, conditions = gate_biases(network), state["conditions"]
+
+        def model_of(client: int) -> torch.Tensor:
+            return with_condition(weights, biases, conditions[client])
+
+        return engine.evaluate_personal(network, model_of, x, y, federation.test_clients)
 
 
 def with_condition(weights: torch.Tensor, biases: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
@@ -91,36 +93,36 @@ class Gate(nn.Module):
         return (2 * torch.sigmoid(2 * content) - 1) * torch.sigmoid(gate)  # torch.tanh differs between processors
 
 
-def gated_head(network: nn.Sequential, layers: int, units: int) -> nn.Sequential:
-    """The network that replaces the last linear layer of `network`."""
-    last = layout.layers(network)[-1]
-    widths = [last.in_features] + layers * [units]
+def gated_head(network: Network, layers: int, units: int) -> nn.Sequential:
+    """The layers that replace the last linear layer of `network`."""
+    widths = [network.head.inputs] + layers * [units]
     gates = [part for inputs in widths[:-1] for part in (nn.Linear(inputs, 2 * units), Gate())]
-    return nn.Sequential(nn.Flatten(), *gates, nn.Linear(units, last.out_features))
+    return nn.Sequential(nn.Flatten(), *gates, nn.Linear(units, network.classes))
 
 
-def gate_biases(network: nn.Sequential) -> torch.Tensor:
+def gate_biases(network: Network) -> torch.Tensor:
     """Where the biases of the gated layers lie in the flat weights."""
-    ends = [(block.start, block.inputs + 1, block.stop) for block in layout.blocks(network)[:-1]]
+    ends = [(block.start, block.inputs + 1, block.stop) for block in network.blocks[:-1]]
     return torch.cat([torch.arange(first + width - 1, stop, width) for first, width, stop in ends])
 
 
-@lru_cache(maxsize=2)
-def on_features(federation: Federation, work: engine.Work) -> Federation:
-    """The federation with every sample replaced by its features; the network is still the one that made them."""
-    weights = pretrain(federation, work)
-    extractor = federation.network[:-1]
-    weights = weights[: layout.blocks(federation.network)[-1].start]
+def on_features(federation: Federation, extractor: torch.Tensor, clients: np.ndarray, network: Network) -> Federation:
+    """The federation with these clients' samples replaced by their features, and `network` on top of them."""
+    rows = federation.rows_of(clients).unique()
+    x = torch.zeros(len(federation.y), 1, 1, federation.network.head.inputs)
+    x[rows] = features(federation.network, extractor, federation.x[rows])
+    return replace(federation, x=x, network=network, augmentation=None)
 
-    def features(x: torch.Tensor) -> torch.Tensor:
-        return fixed.outputs(extractor, weights, x)[:, None, None, :]  # as an image of one pixel
 
-    return replace(federation, x=features(federation.x), x_test=features(federation.x_test), held_out=None)
+def features(network: Network, extractor: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """What all layers but the last make of stored samples, each as an image of one pixel."""
+    layers = Network(nn.Sequential(*list(network.layers)[:-1]), network.standard)
+    return engine.logits_of(layers, extractor, x)[:, None, None, :]
 
 
 def pretrain(federation: Federation, work: engine.Work) -> torch.Tensor:
-    """Weights of the federation's network after training on the held-out devices' pooled samples."""
-    if layout.is_dense(federation.network):
+    """Weights of all layers but the last after training on the held-out devices' pooled samples."""
+    if federation.network.dense:
         raise ValueError("CGAU stands on a convolutional extractor: use cnn_leaf for example")
     if federation.held_out is None or len(federation.held_out[1]) == 0:
         raise ValueError(
@@ -129,4 +131,5 @@ def pretrain(federation: Federation, work: engine.Work) -> torch.Tensor:
         )
     x, y = federation.held_out
     pooled = replace(federation, x=x, y=y, rows=(torch.arange(len(y)),))
-    return engine.train(pooled, federation.start, np.array([0]), work, round=0)[0]
+    trained = engine.train(pooled, engine.Cohort(np.array([0]), federation.start), work, round=0)
+    return trained.weights[0, : federation.network.head.start]

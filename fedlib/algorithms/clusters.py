@@ -1,11 +1,13 @@
 """Which devices an edge server gathers: the clusters that FedSR connects into rings and HierFAVG averages."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.problem.federation import Federation
-from fedlib.problem.streams import generator
+from fedlib.algorithms.algorithm import sizes_of
+from fedlib.problem import Federation, generator
 
 
 def clusters(federation: Federation, clients: np.ndarray, size: int, round: int) -> list[np.ndarray]:
@@ -17,20 +19,14 @@ def clusters(federation: Federation, clients: np.ndarray, size: int, round: int)
     return [order[first : first + size] for first in range(0, len(order), size)]
 
 
-def mean_by_cluster_size(federation: Federation, found: list[np.ndarray], models: torch.Tensor) -> torch.Tensor:
+def mean_by_cluster_size(federation: Federation, clusters: Sequence[np.ndarray], models: torch.Tensor) -> torch.Tensor:
     """sum_m |D_m| / |D| * w^m, equation (11) of FedSR: clusters weigh as much as their devices' data."""
-    sizes = torch.stack([federation.sizes[torch.as_tensor(cluster)].sum() for cluster in found])
+    sizes = torch.stack([sizes_of(federation, cluster).sum() for cluster in clusters])
     return engine.weighted_sum(sizes / sizes.sum(), models)
 
 
-def require_epochs(algorithm) -> None:
-    """Methods that visit a device several times a round count its work in passes over its data."""
-    if algorithm.epochs is None or algorithm.epochs < 1 or algorithm.steps is not None:
-        raise ValueError(f"{type(algorithm).__name__} works in epochs: give epochs of at least 1 and no steps")
-
-
-def require_counts(**counts: int) -> None:
-    """Sizes and repetitions start at one."""
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name}={count} must be at least 1")
+def require_epochs(method: str, epochs: int | None, steps: int | None) -> int:
+    """Methods that visit a device several times per round count its work in passes over its data."""
+    if epochs is None or steps is not None:
+        raise ValueError(f"{method} works in epochs: give epochs of at least 1 and no steps")
+    return epochs

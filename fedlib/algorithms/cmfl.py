@@ -12,19 +12,15 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.randomclients import RandomClients
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import Fraction
 
 
 @dataclass(frozen=True)
 class CMFL(RandomClients):
     """`threshold` = 0 keeps every update: plain averaging."""
 
-    threshold: float = 0.5  # least relevance; two unrelated updates agree in half of the signs
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 <= self.threshold <= 1:
-            raise ValueError(f"threshold={self.threshold} is a share of signs: it must lie in [0, 1]")
+    threshold: Fraction = 0.5  # least relevance; two unrelated updates agree in half of the signs
 
     def init(self, federation: Federation) -> State:
         parts = {
@@ -36,18 +32,19 @@ class CMFL(RandomClients):
 
     def merge(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
         """The mean of the relevant updates; where none is relevant the model and the last update stay."""
-        local = engine.train(federation, state["weights"], clients, self.work(round), round)
+        cohort = engine.Cohort(clients, state["weights"])
+        local = engine.train(federation, cohort, self.work(round), round).weights
         agree = relevance(local - state["weights"], state["update"])
         kept = agree >= self.threshold if round > 1 else torch.ones_like(agree, dtype=torch.bool)
-        told = {"relevance": agree.mean(), "kept": kept.float().mean()}
+        summary = {"relevance": agree.mean(), "kept": kept.float().mean()}
         if not kept.any():
-            return told
+            return summary
         weights = mean_by_size(federation, clients[kept.numpy()], local[kept])
-        return told | {"weights": weights, "update": weights - state["weights"]}
+        return summary | {"weights": weights, "update": weights - state["weights"]}
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
-        told = {name: float(state[name]) for name in ("relevance", "kept")}
-        return super().measure(federation, state) | told
+        summary = {name: float(state[name]) for name in ("relevance", "kept")}
+        return super().measure(federation, state) | summary
 
 
 def relevance(updates: torch.Tensor, last: torch.Tensor) -> torch.Tensor:

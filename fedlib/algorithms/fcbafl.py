@@ -17,22 +17,16 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine import dense
-from fedlib.problem import layout
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import Count, NonNegative
 
 
 @dataclass(frozen=True)
 class LocalDescent(FedAvg):
     """FedAvg as this paper runs it: Q_l iterations on minibatches or on all data of a device; F(w) is recorded."""
 
-    batch: int | None = 20  # samples an iteration; None is the full batch, infinity in the paper
-    steps: int | None = 20  # Q_l
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.batch is None and (self.steps is None or self.momentum):
-            raise ValueError("full batches (batch=None) take `steps` local iterations, without epochs and momentum")
+    batch: Count | None = 20  # samples per iteration; None is the full batch, infinity in the paper
+    steps: Count | None = 20  # Q_l
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         return super().measure(federation, state) | {"train_loss": global_loss(federation, state["weights"])}
@@ -42,25 +36,21 @@ class LocalDescent(FedAvg):
 class FCBAFL(LocalDescent):
     """The surrogate of equation (5); devices send model and gradient, equations (10) and (11)."""
 
-    eta: float = 1.0  # weight of the global gradient; 0 leaves no direction
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.eta < 0:
-            raise ValueError(f"eta={self.eta} must not be negative: it weighs the global gradient")
+    eta: NonNegative = 1.0  # weight of the global gradient; 0 leaves no direction
 
     def init(self, federation: Federation) -> State:
         """The paper starts from w^0 alone; here the devices also send their gradients there, else round 1 is lost."""
         weights = federation.start.clone()
-        gradient = engine.union_gradient(federation, weights, np.arange(federation.clients))
+        gradient = engine.pooled_gradient(federation, weights, np.arange(federation.clients))
         return {"weights": weights, "gradient": gradient, "theta": torch.ones(2)}
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = self.participants(federation, round)
         weights, global_part = state["weights"], self.eta * state["gradient"]  # w^{t-1}, eta * gbar^{t-1}
-        shift = global_part - engine.gradients(federation, weights, clients)  # (6) without grad F_n(w)
-        local = engine.train(federation, weights, clients, self.work(round), round, shift=shift)  # w_n^t
-        gradients = engine.gradients(federation, local, clients)  # grad F_n(w_n^t), each at the device's own model
+        shift = global_part - engine.client_gradients(federation, weights, clients)  # (6) without grad F_n(w)
+        cohort = engine.Cohort(clients, weights, correction=shift)
+        local = engine.train(federation, cohort, self.work(round), round).weights  # w_n^t
+        gradients = engine.client_gradients(federation, local, clients)  # grad F_n(w_n^t), at the device's own model
         return {
             "weights": mean_by_size(federation, clients, local),  # (10)
             "gradient": mean_by_size(federation, clients, gradients),  # (11)
@@ -72,31 +62,16 @@ class FCBAFL(LocalDescent):
         return super().measure(federation, state) | {"theta": mean, "theta_max": largest}
 
 
-def local_accuracy(left: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+def local_accuracy(remaining: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|, mean and maximum over devices: 0 solved, 1 untouched."""
-    theta = engine.root((left**2).sum(1) / (first**2).sum().clamp(min=1e-30))
+    theta = engine.root((remaining**2).sum(1) / (first**2).sum().clamp(min=1e-30))
     return torch.stack([theta.mean(), theta.max()])
 
 
-def samples_of(federation: Federation, client: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and labels of a device; views where its samples lie side by side."""
-    spans = federation.spans([client])
-    rows = spans[0] if spans else federation.rows[client]
-    return federation.x[rows], federation.y[rows]
-
-
-@torch.no_grad()
 def global_loss(federation: Federation, weights: torch.Tensor) -> float:
     """F(w) of equation (2): mean cross-entropy of all devices' samples, plus l2/2 * |w|^2."""
-    blocks, total = _dense_blocks(federation), 0.0
-    for client in range(federation.clients):
-        x, y = samples_of(federation, client)
-        logits = dense.logits(blocks, weights, x)
-        total += float(torch.nn.functional.cross_entropy(logits, y, reduction="sum"))
-    return total / float(federation.sizes.sum()) + federation.l2 / 2 * float((weights**2).sum())
-
-
-def _dense_blocks(federation: Federation) -> list[layout.Block]:
-    if not layout.is_dense(federation.network):
-        raise ValueError("FCBAFL trains dense networks, softmax regression above all; this network has other layers")
-    return layout.blocks(federation.network)
+    x, y = federation.x, federation.y
+    if not federation.contiguous or federation.offsets[-1] != len(y):
+        rows = federation.rows_of(range(federation.clients))
+        x, y = x[rows], y[rows]
+    return engine.mean_loss(federation.network, weights, x, y) + federation.l2 / 2 * float((weights**2).sum())

@@ -9,8 +9,8 @@ import torch
 
 from fedlib.algorithms.algorithm import State, round_half_up
 from fedlib.algorithms.randomclients import RandomClients
-from fedlib.problem.federation import Federation
-from fedlib.problem.streams import generator
+from fedlib.problem import Federation, generator
+from fedlib.problem.limits import Positive, Share, Whole
 from fedlib.selection import bandit
 
 
@@ -18,22 +18,18 @@ from fedlib.selection import bandit
 class FedACS(RandomClients):
     """`tolerance` = kappa/N keeps the kappa best clients only, 1 chooses at random."""
 
-    tolerance: float = 0.4  # lambda, size of the pool of desirable clients as a share of all
-    eta: float = 0.2  # step of the bandit: what a won or lost duel adds
-    history: int = 5  # rounds for which a reward stays comparable; 0 compares within a round only
-    stop: int | None = None  # last round with insights (early stop); None never stops
+    tolerance: Share = 0.4  # lambda, size of the pool of desirable clients as a share of all
+    eta: Positive = 0.2  # step of the bandit: what a won or lost duel adds
+    history: Whole = 5  # rounds for which a reward stays comparable; 0 compares within a round only
+    stop: Whole | None = None  # last round with insights (early stop); None never stops
 
     def __post_init__(self):
         super().__post_init__()
-        if not self.participation <= self.tolerance <= 1:
+        if self.tolerance < self.participation:
             raise ValueError(
                 f"tolerance={self.tolerance} must lie between participation={self.participation} and 1: "
                 "participants are drawn from a pool of that share"
             )
-        if self.eta <= 0 or self.history < 0:
-            raise ValueError(f"eta={self.eta} must be positive and history={self.history} not negative")
-        if self.stop is not None and self.stop < 0:
-            raise ValueError(f"stop={self.stop} must be a round, or None to never stop")
 
     def init(self, federation: Federation) -> State:
         zeros = torch.zeros(federation.clients, dtype=torch.float64)
@@ -55,6 +51,5 @@ class FedACS(RandomClients):
         rewards[clients], heard[clients] = self.rewards(federation, state, clients), round
         comparable = (heard > 0) & (heard >= round - self.history)
         a, b = bandit.duel(state["a"].numpy(), state["b"].numpy(), rewards, clients, comparable, self.eta)
-        return {
-            name: torch.as_tensor(own) for name, own in {"a": a, "b": b, "rewards": rewards, "heard": heard}.items()
-        }
+        learned = {"a": a, "b": b, "rewards": rewards, "heard": heard}
+        return {name: torch.as_tensor(values) for name, values in learned.items()}

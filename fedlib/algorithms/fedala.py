@@ -5,20 +5,22 @@ The mixing weights A_i in [0, 1] are learnt on the client's data before local tr
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.algorithm import State, mean_by_size, replaced
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import Positive, Whole
 
 
 @dataclass(frozen=True)
 class FedALA(FedAvg):
     """FedAvg from a mixed start; mixing weights held at one would be FedAvg."""
 
-    mix_lr: float = 1.0  # eta, step of the mixing weights
-    mix_steps: int = 1  # gradient steps on the mixing weights a round
+    mix_lr: Positive = 1.0  # eta, step of the mixing weights
+    mix_steps: Whole = 1  # gradient steps on the mixing weights per round
 
     def init(self, federation: Federation) -> State:
         weights = federation.start
@@ -36,15 +38,19 @@ class FedALA(FedAvg):
         received = state["weights"]
         last = torch.where(state["seen"][chosen].unsqueeze(1), state["last"][chosen], received)
         start, mix = self.blend(federation, clients, received - last, last, state["mix"][chosen])
-        local = engine.train(federation, start, clients, self.work(round), round)
-        new = {name: tensor.clone() for name, tensor in state.items()}
-        new["weights"] = mean_by_size(federation, clients, local)
-        new["last"][chosen], new["mix"][chosen], new["seen"][chosen] = local, mix, True
-        return new
+        local = engine.train(federation, engine.Cohort(clients, start), self.work(round), round).weights
+        return {
+            "weights": mean_by_size(federation, clients, local),
+            "last": replaced(state["last"], clients, local),
+            "mix": replaced(state["mix"], clients, mix),
+            "seen": replaced(state["seen"], clients, torch.ones(len(clients))),
+        }
 
-    def blend(self, federation, clients, change, last, mix) -> tuple[torch.Tensor, torch.Tensor]:
+    def blend(
+        self, federation: Federation, clients: np.ndarray, change: torch.Tensor, last: torch.Tensor, mix: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Learn A_i by gradient descent on the client's full data, clipped to [0, 1]; the start it gives, and A_i."""
         for _ in range(self.mix_steps):
-            gradient = engine.gradients(federation, last + mix * change, clients)
+            gradient = engine.client_gradients(federation, last + mix * change, clients)
             mix = (mix - self.mix_lr * gradient * change).clamp(0, 1)
         return last + mix * change, mix

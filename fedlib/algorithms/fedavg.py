@@ -2,50 +2,57 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import torch
-
 from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State, shares
-from fedlib.algorithms.schedule import cosine
-from fedlib.problem.federation import Federation
+from fedlib.algorithms.cosine import cosine
+from fedlib.problem import Federation
+from fedlib.problem.limits import Count, Decay, NonNegative, Positive
 
 
 @dataclass(frozen=True)
 class FedAvg(Algorithm):
     """Plain federated averaging; `steps` batches with replacement, or `epochs` passes over the client's data."""
 
-    lr: float = 0.1
-    batch: int = 16
-    steps: int | None = None
-    epochs: int | None = None
-    momentum: float = 0.0
-    final_lr: float | None = None  # the rate of the last round, reached on a cosine; None keeps `lr`
-    rounds: int | None = None  # over how many rounds the rate falls; needed with `final_lr`, else without meaning
+    lr: Positive = 0.1  # the clients' step size
+    batch: Count | None = 16  # samples per minibatch; None takes all of the client's in each of `steps`
+    steps: Count | None = None
+    epochs: Count | None = None  # with neither steps nor epochs: one pass
+    momentum: Decay = 0.0
+    weight_decay: NonNegative = 0.0  # times the weights, added to every gradient of local training
+    final_lr: Positive | None = None  # the rate of the last round, reached on a cosine; None keeps `lr`
+    rounds: Count | None = None  # over how many rounds the rate falls; needed with `final_lr`, else without meaning
 
     def __post_init__(self):
         super().__post_init__()
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError(
+                f"steps={self.steps} and epochs={self.epochs}: give one of them, batches with replacement or passes"
+            )
+        if self.batch is None and self.steps is None:
+            raise ValueError("full batches (batch=None) are counted in steps: give steps instead of epochs")
         if (self.final_lr is None) != (self.rounds is None):
             raise ValueError("a falling rate needs both final_lr (its end) and rounds (when it gets there)")
 
     def rate(self, round: int) -> float:
         """eta_t, the clients' learning rate in a round."""
-        return self.lr if self.final_lr is None else cosine(self.lr, self.final_lr, self.rounds, round)
+        if self.final_lr is None or self.rounds is None:
+            return self.lr
+        return cosine(self.lr, self.final_lr, self.rounds, round)
 
     def work(self, round: int = 1) -> engine.Work:
         """What a client does in a round."""
+        epochs = 1 if self.steps is None and self.epochs is None else self.epochs
         return engine.Work(
-            lr=self.rate(round), batch=self.batch, steps=self.steps, epochs=self.epochs, momentum=self.momentum
+            lr=self.rate(round),
+            batch=self.batch,
+            steps=self.steps,
+            epochs=epochs,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
         )
-
-    def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
-        """What clients descend instead of the plain loss, in the words of `engine.train`: `direction`, `loss`, `pull`, `shift`."""
-        return {}
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        clients, received = self.participants(federation, round), state["weights"]
-        hooks = self.hooks(federation, received, clients)
-        weights = engine.train_mean(
-            federation, received, clients, self.work(round), round, shares(federation, clients), **hooks
-        )
-        return {"weights": weights}
+        clients = self.participants(federation, round)
+        cohort = engine.Cohort(clients, state["weights"])
+        average = shares(federation, clients)
+        return {"weights": engine.train_mean(federation, cohort, self.work(round), round, average).weights}

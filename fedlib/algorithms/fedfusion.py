@@ -7,12 +7,14 @@ extractors are the same again, so the server's model is C(F(E(x), E(x))).
 | operator | F | weights |
 |---|---|---|
 | conv | 1 x 1 convolution of both, side by side | channels x (2 channels + 1) |
-| multi | lambda * E_g + (1 - lambda) * E_l, one lambda a channel | channels |
+| multi | lambda * E_g + (1 - lambda) * E_l, one lambda per channel | channels |
 | single | the same with one lambda | 1 |
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -20,22 +22,17 @@ from torch.nn import functional
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, shares
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine import conv, fixed
-from fedlib.problem import layout
-from fedlib.problem.federation import Federation
-from fedlib.problem.streams import generator
+from fedlib.problem import Federation, Network, generator, layout, models
+from fedlib.problem.limits import Fraction
+
+Fuse = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
 class FedFusion_Multi(FedAvg):
-    """Weighted mean, one weight a channel. lambda starts at zero, where the method is FedAvg."""
+    """Weighted mean, one weight per channel. lambda starts at zero, where the method is FedAvg."""
 
-    keep: float = 0.9  # the server's lambda moves by the share 1 - keep towards the clients' mean
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 <= self.keep <= 1:
-            raise ValueError(f"keep={self.keep} must lie in [0, 1]")
+    keep: Fraction = 0.9  # the server's lambda moves by the share 1 - keep towards the clients' mean
 
     def init(self, federation: Federation) -> State:
         return super().init(federation) | {"operator": self.first_operator(federation)}
@@ -43,26 +40,19 @@ class FedFusion_Multi(FedAvg):
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients, received = self.participants(federation, round), state["weights"]
         two_streams = TwoStreams(federation, received, clients, self.fuse)
-        start = torch.cat([received, state["operator"]])
-        trained = engine.train_mean(
-            federation,
-            start,
-            clients,
-            self.work(round),
-            round,
-            shares(federation, clients),
-            direction=two_streams.gradients,
-        )
-        weights, operator = trained.split([len(received), len(state["operator"])])
+        cohort = engine.Cohort(clients, torch.cat([received, state["operator"]]))
+        work, average = self.work(round), shares(federation, clients)
+        trained = engine.train_mean(federation, cohort, work, round, average, step=two_streams.step)
+        weights, operator = trained.weights.split([len(received), len(state["operator"])])
         return {"weights": weights, "operator": self.next_operator(state["operator"], operator)}
 
     def first_operator(self, federation: Federation) -> torch.Tensor:
         return torch.zeros(channels(federation.network))
 
-    def fuse(self, operator: torch.Tensor, theirs: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    def fuse(self, operator: torch.Tensor, received_maps: torch.Tensor, local_maps: torch.Tensor) -> torch.Tensor:
         """F for feature maps (batch, channels, height, width)."""
         weight = operator.view(-1, 1, 1)
-        return weight * theirs + (1 - weight) * own
+        return weight * received_maps + (1 - weight) * local_maps
 
     def next_operator(self, old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         return self.keep * old + (1 - self.keep) * new
@@ -81,18 +71,20 @@ class FedFusion_Single(FedFusion_Multi):
 class FedFusion_Conv(FedFusion_Multi):
     """1 x 1 convolution; averaged like all other weights."""
 
-    keep: float = 0.0
+    keep: Fraction = 0.0
 
     def first_operator(self, federation: Federation) -> torch.Tensor:
+        """Starts by the rule of all other layers; one row per output channel, the bias last."""
         width = channels(federation.network)
-        bound = (2 * width) ** -0.5  # as for all layers, see `models.initialise`
-        draw = generator(federation.seed, "fusion").uniform(-bound, bound, width * (2 * width + 1))
-        return torch.from_numpy(draw).float()
+        weight_bound, bias_bound = models.bounds(nn.Conv2d(2 * width, width, 1), federation.network.start_rule)
+        draw = generator(federation.seed, "fusion").uniform(-1, 1, (width, 2 * width + 1))
+        draw *= np.append(np.full(2 * width, weight_bound), bias_bound)
+        return torch.from_numpy(draw).float().flatten()
 
-    def fuse(self, operator: torch.Tensor, theirs: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        rows = operator.view(own.shape[1], -1)
-        kernel = rows[:, :-1].reshape(own.shape[1], -1, 1, 1)
-        return functional.conv2d(torch.cat([theirs, own], dim=1), kernel, rows[:, -1])
+    def fuse(self, operator: torch.Tensor, received_maps: torch.Tensor, local_maps: torch.Tensor) -> torch.Tensor:
+        rows = operator.view(local_maps.shape[1], -1)
+        kernel = rows[:, :-1].reshape(local_maps.shape[1], -1, 1, 1)
+        return functional.conv2d(torch.cat([received_maps, local_maps], dim=1), kernel, rows[:, -1])
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         """Both halves of the convolution see the same maps: their sum is one layer between extractor and classifier."""
@@ -102,47 +94,58 @@ class FedFusion_Conv(FedFusion_Multi):
         both = torch.cat([rows[:, :width] + rows[:, width:-1], rows[:, -1:]], dim=1)
         first = size(extractor)
         weights = torch.cat([state["weights"][:first], both.flatten(), state["weights"][first:]])
-        network = nn.Sequential(*extractor, nn.Conv2d(width, width, 1), *classifier)
-        return engine.evaluate(replace(federation, network=network), weights)
+        layers = nn.Sequential(*extractor, nn.Conv2d(width, width, 1), *classifier)
+        network = Network(layers, federation.network.standard)
+        return engine.evaluate(network, weights, federation.x_test, federation.y_test)
 
 
 class TwoStreams:
     """The clients' loss with two extractors; the weights of a client are those of E_l, C and F in one vector."""
 
-    def __init__(self, federation: Federation, received: torch.Tensor, clients, fuse):
-        self.federation, self.fuse = federation, fuse
+    def __init__(self, federation: Federation, received: torch.Tensor, clients: np.ndarray, fuse: Fuse):
+        self.l2, self.fuse = federation.l2, fuse
         self.extractor, self.classifier = halves(federation.network)
         self.sizes = [size(self.extractor), size(self.classifier)]
-        theirs = received[: self.sizes[0]]
-        self.maps = fixed.outputs_of_clients(federation, self.extractor, theirs, clients)  # E_g(x)
+        frozen = Network(self.extractor, federation.network.standard)
+        self.received_maps = engine.frozen_outputs(federation, frozen, received[: self.sizes[0]], clients)  # E_g(x)
 
-    def gradients(self, weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-        """What to descend, as `engine.train` wants it: one row a client."""
-        found = [self.gradient(*each) for each in zip(weights, batch.rows, batch.share, strict=True)]
-        return torch.stack(found).add_(weights, alpha=self.federation.l2)
+    def step(
+        self, weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
+    ) -> tuple[torch.Tensor, engine.Memory]:
+        """What to descend, as `engine.train` wants it: one row per client."""
+        clients = zip(weights, batch.x, batch.y, batch.share, self.received_maps(batch), strict=True)
+        gradients = torch.stack([self.gradient(*client) for client in clients])
+        return gradients.add_(weights, alpha=self.l2), {}
 
-    def gradient(self, weights: torch.Tensor, rows: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-        x, sizes = conv.images(self.federation.x[rows]), [*self.sizes, len(weights) - sum(self.sizes)]
+    def gradient(
+        self,
+        weights: torch.Tensor,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        share: torch.Tensor,
+        received_maps: torch.Tensor,
+    ) -> torch.Tensor:
         with torch.enable_grad():
-            leaves = [part.clone().requires_grad_() for part in weights.split(sizes)]
-            extractor, classifier, operator = leaves
-            own = conv.outputs(self.extractor, extractor, x)[1]
-            logits = conv.outputs(self.classifier, classifier, self.fuse(operator, self.maps[rows], own))[1]
-            losses = functional.cross_entropy(logits, self.federation.y[rows], reduction="none")
+            parts = weights.split([*self.sizes, len(weights) - sum(self.sizes)])
+            extractor, classifier, operator = leaves = [part.clone().requires_grad_() for part in parts]
+            local_maps = engine.forward(self.extractor, extractor, x)
+            logits = engine.forward(self.classifier, classifier, self.fuse(operator, received_maps, local_maps))
+            losses = functional.cross_entropy(logits, y, reduction="none")
             return torch.cat(torch.autograd.grad((losses * share).sum(), leaves))
 
 
-def halves(network: nn.Sequential) -> tuple[nn.Sequential, nn.Sequential]:
+def halves(network: Network) -> tuple[nn.Sequential, nn.Sequential]:
     """Extractor, up to the last feature maps, and classifier."""
-    flat = [place for place, layer in enumerate(network) if isinstance(layer, nn.Flatten)]
-    if layout.is_dense(network) or not flat:
+    modules = list(network.layers)
+    flat = [position for position, layer in enumerate(modules) if isinstance(layer, nn.Flatten)]
+    if network.dense or not flat:
         raise ValueError("FedFusion fuses feature maps: it needs a convolutional network, cnn_leaf for example")
-    return network[: flat[0]], network[flat[0] :]
+    return nn.Sequential(*modules[: flat[0]]), nn.Sequential(*modules[flat[0] :])
 
 
-def channels(network: nn.Sequential) -> int:
+def channels(network: Network) -> int:
     """Feature maps of the extractor."""
-    return layout.layers(halves(network)[0])[-1].out_channels
+    return layout.blocks(halves(network)[0])[-1].outputs
 
 
 def size(layers: nn.Sequential) -> int:

@@ -8,32 +8,30 @@ from dataclasses import dataclass
 
 import torch
 
+from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State, require_softmax
-from fedlib.engine import dense
-from fedlib.problem import layout
-from fedlib.problem.federation import Federation
+from fedlib.algorithms.prototypes import class_means
+from fedlib.problem import Federation
+from fedlib.problem.limits import Count, Positive
 
 
 @dataclass(frozen=True)
 class FedGH(Algorithm):
     """`steps` full-batch gradient steps of the server's head on this round's prototypes."""
 
-    lr: float = 0.1
-    steps: int = 10
+    lr: Positive = 0.1
+    steps: Count = 10
 
     def init(self, federation: Federation) -> State:
         require_softmax(federation, "FedGH")
-        return super().init(federation)
+        return super().init(federation) | {"prototypes": class_means(federation)}
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = torch.as_tensor(self.participants(federation, round))
         held = federation.class_counts[clients] > 0
-        prototypes, labels = federation.class_means[clients][held], held.nonzero()[:, 1]
-        rows = torch.arange(len(labels)).unsqueeze(0)
-        share = torch.full(rows.shape, 1 / len(labels))
-        weights = state["weights"].unsqueeze(0)
-        blocks = layout.blocks(federation.network)
+        prototypes, labels = state["prototypes"][clients][held], held.nonzero()[:, 1]
+        weights = state["weights"]
         for _ in range(self.steps):
-            gradient = dense.stacked_gradients(blocks, weights, prototypes, labels, rows, share, federation.l2)
+            gradient = engine.mean_gradient(federation.network, weights, prototypes, labels, federation.l2)
             weights = weights - self.lr * gradient
-        return {"weights": weights[0]}
+        return state | {"weights": weights}

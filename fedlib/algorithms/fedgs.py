@@ -8,15 +8,15 @@ the batches, and that is what is computed.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 
 from fedlib import engine, selection
 from fedlib.algorithms.algorithm import Algorithm, State
-from fedlib.problem.federation import Federation
-from fedlib.problem.queues import Streams
-from fedlib.problem.streams import generator
+from fedlib.problem import Federation, Streams, generator
+from fedlib.problem.limits import Count, Positive, Whole
 
 SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}
 
@@ -25,25 +25,22 @@ SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}
 class FedGS(Algorithm):
     """Hyper-parameters with the paper's symbols; `presampled = devices` leaves the choice of devices to chance."""
 
-    factories: int = 10  # M; neighbouring clients share a factory
-    devices: int = 10  # L, devices that take part in each factory and iteration
-    presampled: int = 2  # L_rnd of them are drawn at random
-    batch: int = 32  # n, samples a device and iteration
-    iterations: int = 50  # T, internal synchronisations a round
-    lr: float = 0.01  # eta
-    sampler: str = "gbp_cs"  # who chooses the others; best_swap is our own
+    factories: Count = 10  # M; neighbouring clients share a factory
+    devices: Count = 10  # L, devices that take part in each factory and iteration
+    presampled: Whole = 2  # L_rnd of them are drawn at random
+    batch: Count = 32  # n, samples per device and iteration
+    iterations: Count = 50  # T, internal synchronisations per round
+    lr: Positive = 0.01  # eta
+    sampler: Literal["gbp_cs", "best_swap"] = "gbp_cs"  # who chooses the others; best_swap is our own
 
     def __post_init__(self):
         super().__post_init__()
         if self.participation != 1:
-            raise ValueError("FedGS draws its devices itself: leave participation at 1 and set `devices`")
-        for name in ("factories", "devices", "batch", "iterations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if not 0 <= self.presampled <= self.devices:
+            raise ValueError(
+                f"participation={self.participation}: FedGS draws its devices itself, so leave it at 1 and set `devices`"
+            )
+        if self.presampled > self.devices:
             raise ValueError(f"presampled={self.presampled} must lie between 0 and devices={self.devices}")
-        if self.sampler not in SAMPLERS:
-            raise ValueError(f"sampler={self.sampler!r} must be one of {', '.join(SAMPLERS)}")
 
     def init(self, federation: Federation) -> State:
         smallest = federation.clients // self.factories
@@ -56,21 +53,33 @@ class FedGS(Algorithm):
         return super().init(federation) | {"taken": taken, "divergence": torch.tensor(float("nan"))}
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        streams = Streams(federation, self.batch, state["taken"].numpy())
+        queues = Streams(federation, self.batch, state["taken"].numpy())
         models = state["weights"].repeat(self.factories, 1)  # omega^m
         divergence = []
         for t in range((round - 1) * self.iterations, round * self.iterations):
-            chosen, distances = self.select(federation, streams.counts, t)
-            rows = [torch.as_tensor(streams.rows[own].ravel()) for own in chosen]
-            models = engine.step_on_rows(federation, models, rows, self.lr)  # (3) and (4) in one
-            streams.advance(np.concatenate(chosen))
+            chosen, distances = self.select(federation, queues.counts, t)
+            rows = [torch.as_tensor(queues.rows[devices].ravel()) for devices in chosen]
+            crops = self.crops(federation, chosen, t)
+            models = engine.step_on_rows(federation, models, rows, self.lr, crops)  # (3) and (4) in one
+            queues.advance(np.concatenate(chosen))
             divergence.append(distances.mean() / (self.batch * self.devices))
         even = torch.full((self.factories,), 1 / self.factories)
         return {
             "weights": engine.weighted_sum(even, models),  # (5)
-            "taken": torch.from_numpy(streams.taken),
+            "taken": torch.from_numpy(queues.taken),
             "divergence": torch.tensor(np.mean(divergence), dtype=torch.float32),
         }
+
+    def crops(self, federation: Federation, chosen: list[np.ndarray], t: int) -> list[np.ndarray] | None:
+        """How each factory's samples are cropped and flipped, where the federation asks for it."""
+        augmentation = federation.augmentation
+        if augmentation is None:
+            return None
+
+        def of_device(device: int) -> np.ndarray:
+            return augmentation.draw(generator(federation.seed, "augmentation", t, device), self.batch)
+
+        return [np.concatenate([of_device(int(device)) for device in devices]) for devices in chosen]
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         """Scores, and ||P_t^m - P_real|| as a mean over factories and the round's iterations."""
@@ -80,9 +89,9 @@ class FedGS(Algorithm):
         """C_t^m, the devices of each factory in iteration t, Algorithm 2, and their distances ||Ax - y||."""
         real = selection.real_distribution(federation.class_counts.numpy())  # P_real, (2)
         rng = generator(federation.seed, "presampled", t)
-        found = [self.select_alike(block, counts, real, rng) for block in self.blocks(federation.clients)]
-        chosen = [devices for block, _ in found for devices in block]
-        return chosen, np.concatenate([distances for _, distances in found])
+        selections = [self.select_alike(block, counts, real, rng) for block in self.blocks(federation.clients)]
+        chosen = [devices for block, _ in selections for devices in block]
+        return chosen, np.concatenate([distances for _, distances in selections])
 
     def blocks(self, clients: int) -> list[np.ndarray]:
         """The factories' devices (factories, K^m), those of equal size together: sizes differ by one at most."""
@@ -100,6 +109,6 @@ class FedGS(Algorithm):
         if self.presampled == self.devices:
             return random, np.sqrt((y * y).sum(axis=1))
         candidates = np.swapaxes(counts[others], 1, 2)  # A_t^m
-        found = SAMPLERS[self.sampler](candidates, y, self.devices - self.presampled)
-        chosen = np.take_along_axis(others, found.devices, axis=1)
-        return np.concatenate([random, chosen], axis=1), found.distance
+        selected = SAMPLERS[self.sampler](candidates, y, self.devices - self.presampled)
+        chosen = np.take_along_axis(others, selected.devices, axis=1)
+        return np.concatenate([random, chosen], axis=1), selected.distance

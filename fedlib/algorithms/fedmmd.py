@@ -8,14 +8,13 @@ six widths more, 1e-6 to 0.1. They are narrower than a step of SGD moves the out
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from fedlib import engine
+from fedlib.algorithms.algorithm import State, shares
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine import fixed
-from fedlib.engine.exponential import exponential
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import NonNegative
 
 WIDTHS = (1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6)  # sigma^2
 
@@ -24,20 +23,22 @@ WIDTHS = (1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6)  # sigma^2
 class FedMMD(FedAvg):
     """FedAvg with a discrepancy term."""
 
-    gamma: float = 0.1  # weight of the discrepancy; 0 is FedAvg
+    gamma: NonNegative = 0.1  # weight of the discrepancy; 0 is FedAvg
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.gamma < 0:
-            raise ValueError(f"gamma={self.gamma} must not be negative: it weighs a distance")
-
-    def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
-        said = fixed.outputs_of_clients(federation, federation.network, received, clients)
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients, received = self.participants(federation, round), state["weights"]
+        received_logits = engine.frozen_outputs(federation, federation.network, received, clients)
 
         def loss(representation: torch.Tensor, logits: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-            return batch.cross_entropy(logits) + self.gamma * mmd(logits, said[batch.rows], batch.share)
+            return batch.cross_entropy(logits) + self.gamma * mmd(logits, received_logits(batch), batch.share)
 
-        return {"loss": loss}
+        def step(
+            weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
+        ) -> tuple[torch.Tensor, engine.Memory]:
+            return batch.gradient(weights, loss), {}
+
+        cohort, work, average = engine.Cohort(clients, received), self.work(round), shares(federation, clients)
+        return {"weights": engine.train_mean(federation, cohort, work, round, average, step=step).weights}
 
 
 def mmd(a: torch.Tensor, b: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
@@ -56,4 +57,4 @@ def kernel(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """
     squares = (a.unsqueeze(2) - b.unsqueeze(1)).square().sum(3)
     scales = torch.tensor([-0.5 / width for width in WIDTHS])
-    return exponential(squares.unsqueeze(3) * scales).sum(3)
+    return engine.exponential(squares.unsqueeze(3) * scales).sum(3)

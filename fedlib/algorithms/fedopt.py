@@ -12,19 +12,15 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import Decay, Positive
 
 
 @dataclass(frozen=True)
 class FedOpt(FedAvg):
     """Plain SGD at the server; `server_lr = 1` is FedAvg."""
 
-    server_lr: float = 1.0  # eta, the server's rate
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.server_lr <= 0:
-            raise ValueError(f"server_lr={self.server_lr} must be positive")
+    server_lr: Positive = 1.0  # eta, the server's rate
 
     def change(self, federation: Federation, state: State, round: int) -> torch.Tensor:
         """Delta_t, the participants' average less the server's model."""
@@ -38,11 +34,7 @@ class FedOpt(FedAvg):
 class FedAvgM(FedOpt):
     """SGD with momentum at the server."""
 
-    beta: float = 0.9  # how much of the last step lives on; 0 (with server_lr = 1) is FedAvg
-
-    def __post_init__(self):
-        super().__post_init__()
-        _require_decay(beta=self.beta)
+    beta: Decay = 0.9  # how much of the last step lives on; 0 (with server_lr = 1) is FedAvg
 
     def init(self, federation: Federation) -> State:
         return super().init(federation) | {"m": torch.zeros_like(federation.start)}
@@ -56,15 +48,9 @@ class FedAvgM(FedOpt):
 class FedAdagrad(FedOpt):
     """Adagrad at the server, and the frame of the other two: only `second_moment` differs."""
 
-    server_lr: float = 0.1
-    beta1: float = 0.0  # decay of the first moment; 0 is no momentum
-    tau: float = 1e-3  # adaptivity: the larger, the closer to plain SGD
-
-    def __post_init__(self):
-        super().__post_init__()
-        _require_decay(beta1=self.beta1)
-        if self.tau <= 0:
-            raise ValueError(f"tau={self.tau} must be positive")
+    server_lr: Positive = 0.1
+    beta1: Decay = 0.0  # decay of the first moment; 0 is no momentum
+    tau: Positive = 1e-3  # adaptivity: the larger, the closer to plain SGD
 
     def init(self, federation: Federation) -> State:
         zeros = torch.zeros_like(federation.start)
@@ -84,12 +70,8 @@ class FedAdagrad(FedOpt):
 class FedAdam(FedAdagrad):
     """Adam at the server, without bias correction."""
 
-    beta1: float = 0.9
-    beta2: float = 0.99  # decay of the second moment
-
-    def __post_init__(self):
-        super().__post_init__()
-        _require_decay(beta2=self.beta2)
+    beta1: Decay = 0.9
+    beta2: Decay = 0.99  # decay of the second moment
 
     def second_moment(self, v: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
         return self.beta2 * v + (1 - self.beta2) * square
@@ -101,9 +83,3 @@ class FedYogi(FedAdam):
 
     def second_moment(self, v: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
         return v - (1 - self.beta2) * square * torch.sign(v - square)
-
-
-def _require_decay(**decay: float) -> None:
-    for name, value in decay.items():
-        if not 0 <= value < 1:
-            raise ValueError(f"{name}={value} must lie in [0, 1)")

@@ -6,15 +6,16 @@ the alignment of features has nothing to act on.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, mean_by_size, require_softmax
+from fedlib.algorithms.algorithm import State, mean_by_size, replaced, require_softmax
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem.federation import Federation
+from fedlib.algorithms.prototypes import class_means
+from fedlib.problem import Federation
+from fedlib.problem.limits import Count
 
 RELAXATION = 1.6  # of alternating directions; 1.5 to 1.8 is the usual choice
 
@@ -23,7 +24,7 @@ RELAXATION = 1.6  # of alternating directions; 1.5 to 1.8 is the usual choice
 class FedPAC(FedAvg):
     """Local training from the client's own combined head; the server model is the mean of the combined heads by data size."""
 
-    iterations: int = 15  # of the programme; on HoG features what is left is below a tenth of the variance
+    iterations: Count = 15  # of the programme; on HoG features what is left is below a tenth of the variance
 
     def init(self, federation: Federation) -> State:
         require_softmax(federation, "FedPAC")
@@ -32,42 +33,43 @@ class FedPAC(FedAvg):
             "weights": weights.clone(),
             "heads": weights.expand(federation.clients, -1).clone(),
             "seen": torch.zeros(federation.clients, dtype=torch.bool),
+            **class_statistics(federation),
         }
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = self.participants(federation, round)
         chosen = torch.as_tensor(clients)
         start = torch.where(state["seen"][chosen].unsqueeze(1), state["heads"][chosen], state["weights"])
-        local = engine.train(federation, start, clients, self.work(round), round)
-        mixing = self.combination(federation, chosen)
-        combined = engine.product(mixing, local)
-        new = {name: tensor.clone() for name, tensor in state.items()}
-        new["weights"] = mean_by_size(federation, clients, combined)
-        new["heads"][chosen], new["seen"][chosen] = combined, True
-        return new
+        local = engine.train(federation, engine.Cohort(clients, start), self.work(round), round).weights
+        combined = engine.product(self.combination(state, chosen), local)
+        return state | {
+            "weights": mean_by_size(federation, clients, combined),
+            "heads": replaced(state["heads"], clients, combined),
+            "seen": replaced(state["seen"], clients, torch.ones(len(clients))),
+        }
 
-    def combination(self, federation: Federation, chosen: torch.Tensor) -> torch.Tensor:
+    def combination(self, state: State, chosen: torch.Tensor) -> torch.Tensor:
         """Each participant's weights over the participants."""
-        gram, variance, largest = class_statistics(federation)
-        share = len(chosen) / federation.clients
-        return combine(gram[chosen][:, chosen], variance[chosen], largest * share, self.iterations)
+        gram, variance = state["gram"], state["variance"]
+        largest = float(state["largest"]) * len(chosen) / len(gram)
+        return combine(gram[chosen][:, chosen], variance[chosen], largest, self.iterations)
 
 
-@lru_cache(maxsize=1)
-def class_statistics(federation: Federation) -> tuple[torch.Tensor, torch.Tensor, float]:
+def class_statistics(federation: Federation) -> State:
     """Inner products of the clients' statistics h_i = (p_i(k) * mean of class k)_k, each client's variance over n_i, and the
     largest eigenvalue of the former.
 
     Combination weights add up to one, so what all h_i have in common cancels; it is taken out here.
     """
     share = federation.class_counts / federation.sizes.unsqueeze(1)
-    means = federation.class_means[:, :, :-1]
+    means = class_means(federation)[:, :, :-1]
     statistics = (share.unsqueeze(2) * means).flatten(1)
     statistics = statistics - statistics.mean(0)
     squares = torch.stack([(federation.x[rows, :-1] ** 2).sum(1).mean() for rows in federation.rows])
     within = squares - (share * (means**2).sum(2)).sum(1)  # trace of the within-class covariance
     gram = engine.product(statistics, statistics.T)
-    return gram, within.clamp(min=0) / federation.sizes, largest_eigenvalue(gram)
+    variance = within.clamp(min=0) / federation.sizes
+    return {"gram": gram, "variance": variance, "largest": torch.tensor(largest_eigenvalue(gram))}
 
 
 def largest_eigenvalue(matrix: torch.Tensor) -> float:

@@ -5,23 +5,21 @@ Client i descends F_i(w) + mu/2 * |w - w_t|^2, so its direction is grad F_i(w) +
 
 from dataclasses import dataclass
 
-import numpy as np
-import torch
-
+from fedlib import engine
+from fedlib.algorithms.algorithm import State, shares
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import NonNegative
 
 
 @dataclass(frozen=True)
 class FedProx(FedAvg):
     """FedAvg with a proximal term."""
 
-    mu: float = 0.01  # strength of the spring; 0 is FedAvg
+    mu: NonNegative = 0.01  # strength of the spring; 0 is FedAvg
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.mu < 0:
-            raise ValueError(f"mu={self.mu} must not be negative: it pulls clients towards the server's model")
-
-    def hooks(self, federation: Federation, received: torch.Tensor, clients: np.ndarray) -> dict:
-        return {"pull": self.mu, "shift": -self.mu * received}
+    def round(self, federation: Federation, state: State, round: int) -> State:
+        clients = self.participants(federation, round)
+        cohort, average = engine.Cohort(clients, state["weights"]), shares(federation, clients)
+        averaged = engine.train_mean(federation, cohort, self.work(round), round, average, proximal=self.mu)
+        return {"weights": averaged.weights}

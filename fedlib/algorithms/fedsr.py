@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedlib.algorithms.algorithm import State
-from fedlib.algorithms.clusters import clusters, mean_by_cluster_size, require_counts, require_epochs
+from fedlib.algorithms.clusters import clusters, mean_by_cluster_size, require_epochs
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.algorithms.ring import ring_optimization
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import Count
 
 
 @dataclass(frozen=True)
@@ -21,17 +22,16 @@ class FedSR(FedAvg):
     """Rings of `cluster_size` devices, drawn afresh each round.
 
     One ring of all devices with one pass is ring-optimization. Rings of one device with E passes are FedAvg with E
-    epochs, but for momentum: it starts anew with every visit here, and once a round in FedAvg.
+    epochs, but for momentum: it starts anew with every visit here, and once per round in FedAvg.
     """
 
-    epochs: int | None = 1  # E, local epochs a visit
-    cluster_size: int = 4  # Q, devices in a ring
-    passes: int = 5  # R, how often the model goes round
+    epochs: Count | None = 1  # E, local epochs per visit
+    cluster_size: Count = 4  # Q, devices in a ring
+    passes: Count = 5  # R, how often the model goes round
 
     def __post_init__(self):
         super().__post_init__()
-        require_epochs(self)
-        require_counts(cluster_size=self.cluster_size, passes=self.passes)
+        require_epochs("FedSR", self.epochs, self.steps)
 
     def rings(self, federation: Federation, round: int) -> list[np.ndarray]:
         """I_t^m, the devices of each edge server in the order of its ring."""

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State
+from fedlib.algorithms.algorithm import State, sizes_of
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.engine.personal import training_accuracy
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
 
 EPSILON = 1e-6  # keeps the inverse finite; clients that are all alike get equal weights
 
@@ -24,7 +23,8 @@ class IDA(FedAvg):
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients = self.participants(federation, round)
-        local = engine.train(federation, state["weights"], clients, self.work(round), round)
+        cohort = engine.Cohort(clients, state["weights"])
+        local = engine.train(federation, cohort, self.work(round), round).weights
         alpha = inverse_distance(local) * self.factor(federation, local, clients)
         return {"weights": engine.weighted_sum((alpha / alpha.sum()).float(), local)}
 
@@ -46,11 +46,18 @@ class IDA_FedAvg(IDA):
     """IDA times n_k: distance and data size."""
 
     def factor(self, federation: Federation, local: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
-        return federation.sizes[torch.as_tensor(clients)].double()
+        return sizes_of(federation, clients).double()
 
 
 def inverse_distance(local: torch.Tensor) -> torch.Tensor:
     """1 / |w_avg - w_k|, in float64; models are visited one by one to save memory."""
     mean = engine.weighted_sum(torch.full((len(local),), 1 / len(local)), local)
-    distances = torch.stack([(mean - own).abs().sum(dtype=torch.float64) for own in local])
+    distances = torch.stack([(mean - model).abs().sum(dtype=torch.float64) for model in local])
     return 1 / (distances + EPSILON)
+
+
+def training_accuracy(federation: Federation, models: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
+    """Accuracy of each client's model (clients, weights) on the client's own training samples."""
+    rows = [federation.rows[client] for client in clients]
+    scores = engine.evaluate_each(federation.network, models, federation.x, federation.y, rows)
+    return torch.tensor([client_scores["accuracy"] for client_scores in scores], dtype=torch.float64)

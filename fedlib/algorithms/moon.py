@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, mean_by_size
+from fedlib.algorithms.algorithm import State, mean_by_size, replaced
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import NonNegative, Positive
 
 SMALLEST = 1e-8  # a representation that the rectifier has set to zero has no direction
 
@@ -25,15 +26,8 @@ SMALLEST = 1e-8  # a representation that the rectifier has set to zero has no di
 class MOON(FedAvg):
     """FedAvg with a contrastive term."""
 
-    mu: float = 1.0  # weight of the contrastive term; 0 is FedAvg
-    temperature: float = 0.5  # tau: small values sharpen the choice between the two models
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.mu < 0:
-            raise ValueError(f"mu={self.mu} must not be negative: it weighs the contrastive term")
-        if self.temperature <= 0:
-            raise ValueError(f"temperature={self.temperature} must be positive")
+    mu: NonNegative = 1.0  # weight of the contrastive term; 0 is FedAvg
+    temperature: Positive = 0.5  # tau: small values sharpen the choice between the two models
 
     def init(self, federation: Federation) -> State:
         start = federation.start
@@ -41,19 +35,30 @@ class MOON(FedAvg):
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients, received = self.participants(federation, round), state["weights"]
-        chosen = torch.as_tensor(clients)
-        towards = unit(engine.representations(federation, received, clients))  # z_glob of every sample
-        away = unit(engine.representations(federation, state["previous"][chosen], clients))  # z_prev
+        frozen = {
+            "received": received.expand(len(clients), -1),  # gives z_glob
+            "previous": state["previous"][torch.as_tensor(clients)],  # gives z_prev
+        }
+        seen = {name: engine.frozen_representations(federation, models, clients) for name, models in frozen.items()}
 
-        def loss(seen: torch.Tensor, logits: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-            slope = contrast_slope(seen.detach(), towards[batch.rows], away[batch.rows], self.temperature)
-            contrast = (seen * slope).sum(2)  # linear in z, with the gradient of l_con
-            return batch.cross_entropy(logits) + self.mu * (contrast * batch.share).sum(1)
+        def step(
+            weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
+        ) -> tuple[torch.Tensor, engine.Memory]:
+            towards, away = (unit(seen[name](batch, memory[name])) for name in ("received", "previous"))
 
-        local = engine.train(federation, received, clients, self.work(round), round, loss=loss)
-        previous = state["previous"].clone()
-        previous[chosen] = local
-        return {"weights": mean_by_size(federation, clients, local), "previous": previous}
+            def loss(z: torch.Tensor, logits: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+                slope = contrast_slope(z.detach(), towards, away, self.temperature)
+                contrast = (z * slope).sum(2)  # linear in z, with the gradient of l_con
+                return batch.cross_entropy(logits) + self.mu * (contrast * batch.share).sum(1)
+
+            return batch.gradient(weights, loss), {}
+
+        cohort = engine.Cohort(clients, received, memory=frozen)
+        local = engine.train(federation, cohort, self.work(round), round, step=step).weights
+        return {
+            "weights": mean_by_size(federation, clients, local),
+            "previous": replaced(state["previous"], clients, local),
+        }
 
 
 def unit(vectors: torch.Tensor) -> torch.Tensor:

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn import functional
 
+from fedlib import engine
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients, sizes
-from fedlib.engine.insight import mean_squared_losses
-from fedlib.problem.federation import Federation
-from fedlib.problem.streams import generator
+from fedlib.problem import Federation, generator
+from fedlib.problem.limits import Count, Fraction
 from fedlib.selection import oort
 
 
@@ -17,20 +18,12 @@ from fedlib.selection import oort
 class Oort(RandomClients):
     """Exploit by utility, explore unknown clients, ban those that took part too often."""
 
-    cap: int | None = 100  # a client that took part so often is banned; None bans nobody
-    explore: float = 0.9  # epsilon in the first round
-    explore_decay: float = 0.98
-    explore_least: float = 0.2
-    cutoff: float = 0.95  # c: who has this share of the last admitted score may be drawn too
-    clip: float = 0.95  # utilities are clipped at this quantile
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("explore", "explore_decay", "explore_least", "cutoff", "clip"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1]")
-        if self.cap is not None and self.cap < 1:
-            raise ValueError(f"cap={self.cap} must be at least 1, or None to ban nobody")
+    cap: Count | None = 100  # a client that took part this often is banned; None bans nobody
+    explore: Fraction = 0.9  # epsilon in the first round
+    explore_decay: Fraction = 0.98
+    explore_least: Fraction = 0.2
+    cutoff: Fraction = 0.95  # c: who has this share of the last admitted score may be drawn too
+    clip: Fraction = 0.95  # utilities are clipped at this quantile
 
     def init(self, federation: Federation) -> State:
         utility = torch.zeros(federation.clients, dtype=torch.float64)
@@ -63,3 +56,15 @@ class Oort(RandomClients):
         utility[torch.as_tensor(clients)] = torch.as_tensor(sizes(federation, clients) * np.sqrt(losses))
         heard[torch.as_tensor(clients)] = round
         return {"utility": utility, "heard": heard}
+
+
+def mean_squared_losses(federation: Federation, weights: torch.Tensor, clients: np.ndarray) -> np.ndarray:
+    """Mean of the squared cross-entropies of each client's samples, (clients,)."""
+
+    def of_client(client: int) -> float:
+        rows = federation.rows[client]
+        logits = engine.logits_of(federation.network, weights, federation.x[rows])
+        losses = functional.cross_entropy(logits, federation.y[rows], reduction="none")
+        return float(losses.double().square().mean())
+
+    return np.array([of_client(client) for client in clients])

@@ -7,8 +7,8 @@ import torch
 
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients
-from fedlib.problem.federation import Federation
-from fedlib.problem.streams import generator
+from fedlib.problem import Federation, generator
+from fedlib.problem.limits import Count, Share
 from fedlib.selection import rexp3
 
 
@@ -16,15 +16,8 @@ from fedlib.selection import rexp3
 class Rexp3(RandomClients):
     """Exp3 with several plays a round that starts afresh every `restart` rounds."""
 
-    restart: int = 200  # Delta_T, rounds until all is forgotten
-    gamma: float | None = None  # share of blind exploration; None: the best for `restart` rounds, 1 chooses at random
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.restart < 1:
-            raise ValueError(f"restart={self.restart} must be at least 1 round")
-        if self.gamma is not None and not 0 < self.gamma <= 1:
-            raise ValueError(f"gamma={self.gamma} must lie in (0, 1], or None for the best one")
+    restart: Count = 200  # Delta_T, rounds until all is forgotten
+    gamma: Share | None = None  # share of blind exploration; None: the best for `restart` rounds, 1 chooses at random
 
     def init(self, federation: Federation) -> State:
         zeros = torch.zeros(federation.clients, dtype=torch.float64)

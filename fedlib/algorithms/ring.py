@@ -14,19 +14,20 @@ from fedlib import engine
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.clusters import clusters, require_epochs
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import Count
 
 
 @dataclass(frozen=True)
 class Ring(FedAvg):
-    """One ring through all participants, one pass a round: equations (6) and (7)."""
+    """One ring through all participants, one pass per round: equations (6) and (7)."""
 
-    epochs: int | None = 1  # E, local epochs a visit
+    epochs: Count | None = 1  # E, local epochs per visit
     redraw: bool = True  # a new order each round, as Algorithm 1 draws its rings; False keeps P_1, ..., P_K of (6)
 
     def __post_init__(self):
         super().__post_init__()
-        require_epochs(self)
+        require_epochs("Ring", self.epochs, self.steps)
 
     def ring(self, federation: Federation, round: int) -> np.ndarray:
         """P_1, ..., P_K: the devices of a round in the order of the ring."""
@@ -51,9 +52,9 @@ def ring_optimization(
         raise ValueError(f"rings of {[len(ring) for ring in rings]} devices: the longest must come first")
     models = start.repeat(len(rings), 1)  # w_0^{alpha_1} <- w_glob
     for r in range(passes):
-        now = replace(work, epochs_done=r * work.epochs)
+        visit = replace(work, epochs_done=r * (work.epochs or 0))
         for k in range(max(map(len, rings))):
             devices = np.array([ring[k] for ring in rings if k < len(ring)])  # alpha_k, where rings are that long
-            going = slice(len(devices))
-            models[going] = engine.train(federation, models[going], devices, now, round)  # w_r^{alpha_{k+1}}
+            cohort = engine.Cohort(devices, models[: len(devices)])
+            models[: len(devices)] = engine.train(federation, cohort, visit, round).weights  # w_r^{alpha_{k+1}}
     return models

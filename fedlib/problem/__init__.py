@@ -1,1 +1,22 @@
-""""""
+"""What is learned, and by whom.
+
+| here | what it holds |
+|---|---|
+| `federation` | `federate(...)` -> `Federation`: data dealt to clients, network, seed |
+| `partition` | ways to deal samples to clients: `iid`, `shards`, `dirichlet`, ... |
+| `skew` | how heterogeneous a partition is, in numbers |
+| `models` | the papers' networks by name: `build` |
+| `network`, `layout` | a network as the engine trains it; where its weights lie in a flat vector |
+| `inputs` | standardising, random crop and flip |
+| `queues` | samples that arrive one batch after another |
+| `streams` | `generator(seed, purpose, round, client)`: where randomness comes from |
+| `limits` | what an option may be, stated in its type |
+"""
+
+from fedlib.problem.federation import Federation, federate
+from fedlib.problem.layout import Block
+from fedlib.problem.network import Network
+from fedlib.problem.queues import Streams
+from fedlib.problem.streams import generator
+
+__all__ = ["Block", "Federation", "Network", "Streams", "federate", "generator"]

@@ -34,11 +34,11 @@ def layers(network: nn.Sequential) -> list[nn.Linear | nn.Conv2d]:
 
 def blocks(network: nn.Sequential) -> list[Block]:
     """One block for each layer with weights, in order."""
-    found, start = [], 0
+    blocks: list[Block] = []
     for layer in layers(network):
-        found.append(Block(start, layer.weight.shape[0], layer.weight[0].numel()))
-        start = found[-1].stop
-    return found
+        start = blocks[-1].stop if blocks else 0
+        blocks.append(Block(start, layer.weight.shape[0], layer.weight[0].numel()))
+    return blocks
 
 
 def is_dense(network: nn.Sequential) -> bool:
@@ -48,8 +48,7 @@ def is_dense(network: nn.Sequential) -> bool:
 
 def flatten(network: nn.Sequential) -> torch.Tensor:
     """The network's weights as one flat vector."""
-    rows = [torch.cat([layer.weight.flatten(1), layer.bias[:, None]], dim=1) for layer in layers(network)]
-    return torch.cat([row.flatten() for row in rows]).detach()
+    return _joined([(layer.weight, _bias(layer)) for layer in layers(network)]).detach()
 
 
 def load(network: nn.Sequential, flat: torch.Tensor) -> None:
@@ -58,10 +57,21 @@ def load(network: nn.Sequential, flat: torch.Tensor) -> None:
         for layer, block in zip(layers(network), blocks(network), strict=True):
             rows = block.view(flat)
             layer.weight.copy_(rows[:, :-1].reshape(layer.weight.shape))
-            layer.bias.copy_(rows[:, -1])
+            _bias(layer).copy_(rows[:, -1])
 
 
 def gradients(network: nn.Sequential) -> torch.Tensor:
     """The network's accumulated gradients as one flat vector, laid out like `flatten`."""
-    rows = [torch.cat([layer.weight.grad.flatten(1), layer.bias.grad[:, None]], dim=1) for layer in layers(network)]
-    return torch.cat([row.flatten() for row in rows])
+    pairs = [(layer.weight.grad, _bias(layer).grad) for layer in layers(network)]
+    return _joined([(weight, bias) for weight, bias in pairs if weight is not None and bias is not None])
+
+
+def _bias(layer: nn.Linear | nn.Conv2d) -> torch.Tensor:
+    if layer.bias is None:
+        raise ValueError(f"{layer} has no bias: every layer needs one, it is the last column of its block")
+    return layer.bias
+
+
+def _joined(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+    """Weights and biases of all layers, each layer row by row with the bias last."""
+    return torch.cat([torch.cat([weight.flatten(1), bias[:, None]], dim=1).flatten() for weight, bias in pairs])

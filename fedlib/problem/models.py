@@ -13,9 +13,12 @@ rectifier: the maximum is monotone, so the result is the same and the rectifier 
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import nn
+
+from fedlib.problem.limits import Count, bind, checked
 
 
 def softmax(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
@@ -50,12 +53,10 @@ def cnn_fedsr(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
     )
 
 
-def cnn_leaf(
-    classes: int, shape: tuple[int, ...], width: int = 32, hidden: int = 2048, gain: float = 1.0
-) -> nn.Sequential:
-    """LEAF's FEMNIST network; `width` and `hidden` shrink it, `gain` widens its first weights (He's rule: 6^0.5)."""
+def cnn_leaf(classes: int, shape: tuple[int, ...], width: int = 32, hidden: int = 2048) -> nn.Sequential:
+    """LEAF's FEMNIST network; `width` and `hidden` shrink it."""
     channels, height, depth = _image(shape)
-    network = nn.Sequential(
+    return nn.Sequential(
         nn.Conv2d(channels, width, 5, padding=2),
         nn.MaxPool2d(2),
         nn.ReLU(),
@@ -67,8 +68,6 @@ def cnn_leaf(
         nn.ReLU(),
         nn.Linear(hidden, classes),
     )
-    network.gain = gain
-    return network
 
 
 def lenet_tutorial(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
@@ -100,22 +99,42 @@ def build(name: str, classes: int, shape: tuple[int, ...], **options) -> nn.Sequ
     """A network by name for samples of this shape: (features,), (height, width) or (channels, height, width)."""
     if name not in NETWORKS:
         raise ValueError(f"unknown network {name!r}; known: {', '.join(sorted(NETWORKS))}")
-    return NETWORKS[name](classes, tuple(shape), **options)
+    for option, value in options.items():
+        checked(option, value, Count)
+    arguments = bind(NETWORKS[name], (classes, tuple(shape)), options)
+    return NETWORKS[name](*arguments.args, **arguments.kwargs)
 
 
-def initialise(network: nn.Sequential, seed: int) -> None:
-    """Draw the starting weights from their own stream; softmax regression starts at zero, where its loss is ln(classes)."""
-    if sum(isinstance(layer, nn.Linear | nn.Conv2d) for layer in network) == 1:
-        for weights in network.parameters():
-            nn.init.zeros_(weights)
-        return
+def initialise(network: nn.Sequential, seed: int, rule: Literal["default", "he", "xavier"] = "default") -> None:
+    """Draw the starting weights from their own stream; softmax regression starts at zero, where its loss is ln(classes).
+
+    | rule | weights, uniform in +- | biases |
+    |---|---|---|
+    | default | fan_in^-0.5, as PyTorch's layers | fan_in^-0.5 |
+    | he | (6 / fan_in)^0.5 | fan_in^-0.5 |
+    | xavier | (6 / (fan_in + fan_out))^0.5 | zero |
+    """
+    layers = [layer for layer in network if isinstance(layer, nn.Linear | nn.Conv2d)]
     stream = torch.Generator().manual_seed(seed)
-    for layer in network:
-        if isinstance(layer, nn.Linear | nn.Conv2d):
-            bound = layer.weight[0].numel() ** -0.5
-            wide = bound * getattr(network, "gain", 1.0)
-            nn.init.uniform_(layer.weight, -wide, wide, generator=stream)
-            nn.init.uniform_(layer.bias, -bound, bound, generator=stream)
+    for layer in layers:
+        weight_bound, bias_bound = bounds(layer, rule) if len(layers) > 1 else (0.0, 0.0)
+        nn.init.uniform_(layer.weight, -weight_bound, weight_bound, generator=stream)
+        if layer.bias is not None:
+            nn.init.uniform_(layer.bias, -bias_bound, bias_bound, generator=stream)
+
+
+def bounds(layer: nn.Linear | nn.Conv2d, rule: str) -> tuple[float, float]:
+    """How far from zero weights and biases may start."""
+    fan_in = layer.weight[0].numel()
+    fan_out = layer.weight[:, 0].numel()
+    usual = fan_in**-0.5
+    if rule == "default":
+        return usual, usual
+    if rule == "he":
+        return usual * 6**0.5, usual
+    if rule == "xavier":
+        return (6 / (fan_in + fan_out)) ** 0.5, 0.0
+    raise ValueError(f"start={rule!r} must be one of 'default', 'he', 'xavier'")
 
 
 def _size(shape: tuple[int, ...]) -> int:
@@ -127,7 +146,8 @@ def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
         raise ValueError(
             f"a convolutional network needs images (height, width) or (channels, height, width), not {shape}"
         )
-    return (1, *shape) if len(shape) == 2 else shape
+    channels, height, width = (1, *shape) if len(shape) == 2 else shape
+    return channels, height, width
 
 
 def _valid(side: int) -> int:

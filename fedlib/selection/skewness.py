@@ -3,13 +3,13 @@
 import numpy as np
 import torch
 
-from fedlib.engine.insight import last_layer_gradients
-from fedlib.problem.federation import Federation
+from fedlib.engine import head_gradients
+from fedlib.problem import Federation
 
 
 def insights(federation: Federation, weights: torch.Tensor, clients: np.ndarray, lr: float) -> np.ndarray:
     """Delta w_i of Eq. (6) for the last layer: lr times one full-batch gradient at the server's model; (clients, K)."""
-    return lr * last_layer_gradients(federation, weights, clients).numpy().astype(np.float64)
+    return lr * head_gradients(federation, weights, clients).numpy().astype(np.float64)
 
 
 def estimates(insights: np.ndarray, sizes: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
