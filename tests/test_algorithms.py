@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from readable_acfmo import ReadableACFMO
-from rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
+from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
 from scipy.optimize import minimize
 from torch.nn import functional
 

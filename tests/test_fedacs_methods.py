@@ -6,7 +6,7 @@ import readable_fedacs
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
+from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
 from scipy import stats
 
 from fedlib import data, engine

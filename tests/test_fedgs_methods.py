@@ -18,8 +18,8 @@ from readable_fedgs import (
     descend,
     fedmmd_round,
 )
-from rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
-from rounds import assert_equal as assert_near
+from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
+from helpers import assert_equal as assert_near
 from torch.nn import functional
 
 from fedlib import engine

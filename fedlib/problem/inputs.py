@@ -78,9 +78,8 @@ class Augmentation:
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """How far down and right each of `count` samples is cropped, and whether it is mirrored: (count, 3)."""
-        corner = rng.integers(0, 2 * self.crop + 1, (count, 2))
-        mirrored = rng.integers(0, 2, (count, 1)) if self.flip else np.zeros((count, 1), dtype=np.int64)
-        return np.concatenate([corner, mirrored], axis=1)
+        choices = np.array([2 * self.crop + 1, 2 * self.crop + 1, 2 if self.flip else 1])
+        return (rng.random((count, 3)) * choices).astype(np.int64)  # sample by sample: more samples, same beginning
 
 
 def augmentation(

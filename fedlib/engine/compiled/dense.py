@@ -204,14 +204,26 @@ def _errors(blocks, weights, samples, y, rows, share, scratch, offsets, wants_lo
     classes, loss = blocks[-1, 1], 0.0
     _forward(blocks, weights, samples, scratch, offsets, len(rows))
     error = scratch[offsets[2 * len(blocks) - 1] :][: len(rows) * classes]
+    if wants_loss:  # log sum_j exp(z_j) - z_label = (z_top - z_label) - log(p_top)
+        for sample in range(len(rows)):
+            logits = error[sample * classes : (sample + 1) * classes]
+            loss += share[sample] * (np.float64(_largest(logits)) - np.float64(logits[y[rows[sample]]]))
     _softmax(error, classes)
+    if wants_loss:
+        for sample in range(len(rows)):
+            loss -= share[sample] * _logarithm(_largest(error[sample * classes : (sample + 1) * classes]))
     for sample in range(len(rows)):
-        label = sample * classes + y[rows[sample]]
-        if wants_loss:
-            loss -= share[sample] * _logarithm(error[label])
-        error[label] -= ONE
+        error[sample * classes + y[rows[sample]]] -= ONE
     _weigh(error, classes, share)
     return loss
+
+
+@compiled
+def _largest(values):
+    top = values[0]
+    for value in values:
+        top = value if value > top else top
+    return top
 
 
 @compiled
