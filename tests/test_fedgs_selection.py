@@ -225,3 +225,9 @@ def test_sliders_move_the_answer_and_the_picture():
     assert "holds" in words.value and before.startswith(b"\x89PNG")
     sliders[0].value = 200
     assert "does not hold" in words.value and bytes(picture.value) != before
+
+
+def test_what_has_no_slider_stays_as_given():
+    here = RoundTiming(external_hz=1e8, step_s=2.0)
+    *_, words, _ = pictures.timing_explorer(here).children
+    assert words.value == results.who_is_faster(here) != results.who_is_faster(RoundTiming())

@@ -1,13 +1,14 @@
-"""FedACS: Wang, Zhu, Wang, Han, "Federated Analytics Informed Distributed Industrial IoT Learning with Non-IID Data",
-IEEE Transactions on Network Science and Engineering, 2023.
+"""FedACS: Wang, Zhu, Wang and Han, "Federated Analytics Informed Distributed Industrial IoT Learning with Non-IID
+Data", IEEE Transactions on Network Science and Engineering, 2023.
 
-- `paper.yaml`: what the paper prints and claims; the ledger judges against it.
-- `experiments`: the environments and the lists of runs behind each figure and table (`PopulationSetting`,
-  `comparison`, `tolerances`, `poisoned`, ...), and selectors at a fixed model (`choose_at_fixed_model`).
-- `results`: from records to numbers: terminal accuracy, relative improvement, rounds to a target, who was chosen.
+- `paper.yaml`: what the paper prints; read by `fedlib.judging.ledger.load("fedacs")`.
+- `experiments`: `PopulationSetting`, the settings that all runs of a notebook share; lists of runs: `environments`
+  (Fig. 2), `observation` (Fig. 4), `client_counts` (Fig. 5), `comparison` (Fig. 6, Tables II and III), `tolerances`
+  (Figs. 7 to 9), `early_stop` (Fig. 10), `poisoned`; selectors without training: `choose_at_fixed_model`.
+- `results`: terminal accuracy, relative improvement, rounds to a target, speed-ups, who was chosen.
 - `pictures`: the figures.
-- `audits`: the paper's own arithmetic, checked.
+- `audits`: the paper's printed numbers and formulas, checked.
 
-A notebook writes `experiments.execute(experiments.comparison(...))`, scores the frame with `results`, draws it with
-`pictures`, and shows both with `fedlib.report.show`.
+Notebooks: `01_skewness`, `02_comparison`, `03_bandit`. The method itself is `fedlib/algorithms/fedacs.py`; its estimate
+and its bandit are in `fedlib/selection`.
 """

@@ -6,12 +6,14 @@ clients hold more than the data set has, they share images.
 
 import warnings
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from fedlib import engine
+from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
@@ -20,7 +22,7 @@ from fedlib.runs.study import Run
 from fedlib.selection import skewness
 
 # Environment -> partitioner and its options, as printed in Section VII.
-ENVIRONMENTS: dict[str, tuple[str, dict]] = {
+ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "iid": ("dominance", {"alphas": 0.0}),
     "uniform": ("uniform_skew", {}),
     "inverse Pareto": ("inverse_pareto_skew", {"s": 2.0}),
@@ -47,13 +49,13 @@ class PopulationSetting:
     every: int = 5  # evaluate every k-th round
     method_options: dict[str, dict] = field(default_factory=dict)  # method -> what only it has, such as Oort's ban
 
-    def local(self) -> dict:
+    def local(self) -> dict[str, Any]:
         """Options that every method has."""
         names = ("batch", "epochs", "lr", "decay")
         return {name: getattr(self, name) for name in names} | {"participation": self.kappa / self.clients}
 
 
-def federation(setting: PopulationSetting, environment: str, **more) -> dict:
+def federation(setting: PopulationSetting, environment: str, **more: Any) -> dict[str, Any]:
     """Arguments of `federate` for CIFAR-10 and the network of PyTorch's tutorial."""
     partitioner, options = ENVIRONMENTS[environment]
     shared = {"data_set": "cifar10", "network": "lenet_tutorial", "client_samples": setting.samples}
@@ -61,7 +63,7 @@ def federation(setting: PopulationSetting, environment: str, **more) -> dict:
 
 
 def run(
-    setting: PopulationSetting, environment: str, method: str, seed: int, label: dict | None = None, **options
+    setting: PopulationSetting, environment: str, method: str, seed: int, label: dict | None = None, **options: Any
 ) -> Run:
     """One run of a method in an environment. It records who takes part, so that figures on selection can share it."""
     label = {"environment": environment, "method": method} | (label or {})
@@ -201,7 +203,7 @@ def _with_fixed_rewards(method: RandomClients, federation: Federation, weights: 
     insights = skewness.insights(federation, weights, everyone, method.lr)
     samples = sizes(federation, everyone)
 
-    def rewards(self, federation, state, clients):
+    def rewards(self: RandomClients, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
         return -skewness.estimates(insights[clients], samples[clients])
 
     return type(type(method).__name__, (type(method),), {"rewards": rewards})(**asdict(method))

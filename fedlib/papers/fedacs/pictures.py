@@ -102,7 +102,9 @@ def system() -> tuple[Figure, pd.DataFrame]:
     return fig, pd.DataFrame(FLOWS, columns=["from", "to", "what", "part of"])
 
 
-def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour) -> None:
+def _box(
+    axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour: tuple[float, float, float]
+) -> None:
     look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
     axes.add_patch(FancyBboxPatch((left, bottom), width, height, **look))
     axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=10)

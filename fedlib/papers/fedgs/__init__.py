@@ -1,13 +1,13 @@
-"""FedGS: Li, He, Yu, Kang, Li, Xu, Niyato, "Data Heterogeneity-Robust Federated Learning via Group Client Selection in
-Industrial IoT", IEEE Internet of Things Journal 9(18), 2022.
+"""FedGS: Li, He, Yu, Kang, Li, Xu and Niyato, "Data Heterogeneity-Robust Federated Learning via Group Client Selection
+in Industrial IoT", IEEE Internet of Things Journal 9(18), 2022.
 
-- `paper.yaml`: what the paper prints and claims; the ledger judges against it.
-- `experiments`: one module per notebook. `sampling`: the selection problems and what each sampler makes of them;
+- `paper.yaml`: what the paper prints; read by `fedlib.judging.ledger.load("fedgs")`.
+- `experiments`: one module per notebook. `sampling`: selection problems and what each sampler makes of them;
   `comparison`: the rows of Table II; `hyperparameters`: the grids of Figs. 5 and 7; `timing`: the time of a round.
-- `results`: from records to numbers and tables.
+- `results`: `gaps_to_optimum`, `final_scores`, `costs`, `best_rates`, `break_even`, ...: numbers and tables.
 - `pictures`: the figures, one module per notebook, sliders included.
-- `audits`: the paper's own arithmetic, checked.
+- `audits`: the paper's printed numbers, its stopping rule and its algebra, checked.
 
-A notebook writes `from fedlib.papers.fedgs import audits, experiments, pictures, results` and calls what these export:
-`study.execute(experiments.table2(...))`, `results.final_scores(...)`, `pictures.family_panels(...)`.
+Notebooks: `01_selection`, `02_comparison`, `03_hyperparameters`, `04_time`; they call what these export, such as
+`experiments.table2(...)`. The method itself is `fedlib/algorithms/fedgs.py`; its samplers are in `fedlib/selection`.
 """

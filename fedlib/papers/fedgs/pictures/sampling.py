@@ -78,7 +78,7 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return fig, axes
 
 
-def _label(axes: Axes, x: float, y: float, text: str, colour) -> None:
+def _label(axes: Axes, x: float, y: float, text: str, colour: tuple[float, float, float]) -> None:
     frame = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": colour, "linewidth": 1.8}
     axes.text(x, y, text, ha="center", va="center", fontsize=10, bbox=frame)
 
