@@ -1,4 +1,4 @@
-"""FedACS's experiments, scores and audits: numbers by hand, the printed tables against each other, shared runs."""
+"""FedACS's experiments, results and audits: numbers by hand, the printed tables against each other, shared runs."""
 
 import numpy as np
 import pandas as pd
@@ -8,11 +8,11 @@ from matplotlib import pyplot as plt
 
 from fedlib.algorithms import create
 from fedlib.judging import checks, ledger
-from fedlib.papers.fedacs import audits, experiments, pictures, rehearsal, scores
+from fedlib.papers.fedacs import audits, experiments, pictures, results
 from fedlib.problem import federation, partition
 from fedlib.selection import skewness
 
-SETTING = experiments.Setting(samples=30, batch=10, rounds=40)
+SETTING = experiments.PopulationSetting(samples=30, batch=10, rounds=40)
 PRINTED = ("uniform", "inverse Pareto", "Dirichlet")
 
 
@@ -43,7 +43,7 @@ def test_the_ledger_holds_every_cell_of_tables_2_and_3():
 
 
 def test_the_printed_improvements_follow_from_the_printed_accuracies():
-    found = scores.improvements(printed_ends()).set_index(["method", "environment"])["improvement"] * 100
+    found = results.improvements(printed_ends()).set_index(["method", "environment"])["improvement"] * 100
     for cell, value in audits.printed("fedacs/table2-improvement").items():
         assert found[cell] == pytest.approx(value, abs=2)
     assert audits.improvements()["holds"].all()
@@ -74,28 +74,28 @@ def test_the_network_is_ten_times_smaller_than_printed_and_the_overhead_is_right
     assert percent["computation"].tolist() == pytest.approx([20, 4])
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_terminal_accuracy_is_the_mean_of_the_last_rounds():
     curve = {"round": [0, 5, 10, 15, 20], "accuracy": [0.0, 0.1, 0.2, 0.4, 0.6]}
     frame = pd.DataFrame({"method": "a", "seed": 0} | curve)
-    assert scores.terminal(frame, ["method"], 10)["accuracy"].tolist() == [pytest.approx(0.5)]
+    assert results.terminal(frame, ["method"], 10)["accuracy"].tolist() == [pytest.approx(0.5)]
 
 
 def test_a_summary_shows_no_spread_for_one_seed_and_a_dash_for_what_was_not_measured():
     frame = pd.DataFrame(
         {"method": ["a", "a", "b"], "seed": [0, 1, 0], "score": "rounds", "rounds": [4.0, 6.0, np.nan]}
     )
-    both = scores.summary(frame, "rounds", "method", "score", scale=1, digits=0)["rounds"]
+    both = results.summary(frame, "rounds", "method", "score", scale=1, digits=0)["rounds"]
     assert both.to_dict() == {"a": "5 ± 1", "b": "-"}
-    assert scores.summary(frame[frame["seed"] == 0], "rounds", "method", "score", 1, 0).loc["a", "rounds"] == "4"
+    assert results.summary(frame[frame["seed"] == 0], "rounds", "method", "score", 1, 0).loc["a", "rounds"] == "4"
 
 
 def test_what_holds_by_definition_is_not_put_to_the_test():
     frame = pd.DataFrame({"method": ["baseline", "FedACS"], "speedup": [1.0, 2.0]})
-    assert scores.by_definition(frame, "speedup")["speedup"].tolist()[1] == 2
-    assert np.isnan(scores.by_definition(frame, "speedup")["speedup"][0])
+    assert results.blank_baseline(frame, "speedup")["speedup"].tolist()[1] == 2
+    assert np.isnan(results.blank_baseline(frame, "speedup")["speedup"][0])
 
 
 def test_an_environment_that_costs_nothing_has_no_relative_improvement():
@@ -103,7 +103,7 @@ def test_an_environment_that_costs_nothing_has_no_relative_improvement():
         [("iid", "baseline", 0.5), ("uniform", "baseline", 0.6), ("uniform", "FedACS", 0.7)],
         columns=["environment", "method", "accuracy"],
     ).assign(seed=0)
-    assert scores.improvements(ends).set_index(["environment", "method"])["improvement"].isna()["uniform", "FedACS"]
+    assert results.improvements(ends).set_index(["environment", "method"])["improvement"].isna()["uniform", "FedACS"]
 
 
 def test_the_cost_of_an_environment_is_paired_with_iid_clients_of_the_seed():
@@ -111,11 +111,11 @@ def test_the_cost_of_an_environment_is_paired_with_iid_clients_of_the_seed():
         [("iid", 0, 0.5), ("uniform", 0, 0.4), ("iid", 1, 0.7), ("uniform", 1, 0.65)],
         columns=["environment", "seed", "accuracy"],
     )
-    assert scores.losses_by_skew(ends).set_index("seed")["change"].round(9).to_dict() == {0: -0.1, 1: -0.05}
+    assert results.losses_by_skew(ends).set_index("seed")["change"].round(9).to_dict() == {0: -0.1, 1: -0.05}
 
 
 def test_targets_are_the_printed_ones_or_a_share_of_the_baseline():
-    goal = scores.targets(printed_ends(), {"uniform": 0.7}, 0.5)
+    goal = results.targets(printed_ends(), {"uniform": 0.7}, 0.5)
     assert goal == {"uniform": 0.7, "inverse Pareto": pytest.approx(0.344), "Dirichlet": pytest.approx(0.3485)}
 
 
@@ -124,7 +124,7 @@ def test_rounds_and_speedups_are_blank_where_the_target_is_not_reached():
     frame = pd.concat(
         [pd.DataFrame({"method": name, "round": [0, 5, 10, 15], "accuracy": values}) for name, values in rows]
     ).assign(environment="uniform", seed=0)
-    found = scores.speedups(scores.rounds_to(frame, {"uniform": 0.3})).set_index("method")
+    found = results.speedups(results.rounds_to(frame, {"uniform": 0.3})).set_index("method")
     assert found["rounds"].tolist()[:2] == [10, 5]
     assert found["speedup"].tolist()[:2] == [1, 2]
     assert np.isnan(found.loc["CMFL", "speedup"])
@@ -133,10 +133,10 @@ def test_rounds_and_speedups_are_blank_where_the_target_is_not_reached():
 def test_rewards_that_fall_with_alpha_have_rank_correlation_one():
     record = {f"reward_{client}": -0.1 * client for client in range(6)}
     frame = pd.DataFrame([{"seed": 0, "round": 5, "reward": 7.0} | record])
-    rewards = scores.observed_rewards(frame, (0.0, 0.5, 1.0), 2)
+    rewards = results.observed_rewards(frame, (0.0, 0.5, 1.0), 2)
     assert rewards["alpha"].tolist() == [0, 0, 0.5, 0.5, 1, 1]
-    assert scores.reward_medians(rewards)["median"].tolist() == pytest.approx([-0.05, -0.25, -0.45])
-    assert scores.rank_correlations(rewards)["rho"].item() == pytest.approx(
+    assert results.reward_medians(rewards)["median"].tolist() == pytest.approx([-0.05, -0.25, -0.45])
+    assert results.rank_correlations(rewards)["rho"].item() == pytest.approx(
         0.956, abs=1e-3
     )  # less than 1: alphas have ties
 
@@ -152,11 +152,11 @@ def test_tallies_sort_clients_by_alpha_and_give_the_mean_alpha_of_each_interval(
             "times_2": [0, 0, 2],
         }
     )
-    tally = scores.tallies(frame, ["tolerance"], {0: np.array([0.9, 0.1, 0.5])})
+    tally = results.tallies(frame, ["tolerance"], {0: np.array([0.9, 0.1, 0.5])})
     assert tally[tally["round"] == 10].sort_values("place")["times"].tolist() == [3, 2, 3]
-    alphas = scores.mean_alphas(tally, ["tolerance"])
+    alphas = results.mean_alphas(tally, ["tolerance"])
     assert alphas["alpha"].tolist() == pytest.approx([(0.9 + 3 * 0.1) / 4, (2 * 0.9 + 2 * 0.5) / 4])
-    assert scores.pool_shares(tally, ["tolerance"], 3)["share"].tolist() == pytest.approx([3 / 8])
+    assert results.pool_shares(tally, ["tolerance"], 3)["share"].tolist() == pytest.approx([3 / 8])
 
 
 # --- experiments ------------------------------------------------------------------------------------------------------
@@ -192,47 +192,49 @@ def test_the_observed_groups_come_first_and_the_others_follow_the_seed():
 
 
 def test_only_oort_differs_between_ban_and_no_ban():
-    setting = experiments.Setting(own={"Oort": {"cap": 7}})
+    setting = experiments.PopulationSetting(method_options={"Oort": {"cap": 7}})
     caps = {
         run.label["selector"]: run.options.get("cap", "none") for run in experiments.poisoned(setting, 20, range(1))
     }
     assert caps == {"baseline": "none", "FedACS": "none", "Rexp3": "none", "Oort": 7, "Oort, no ban": None}
 
 
-# --- the rehearsal ----------------------------------------------------------------------------------------------------
+# --- selectors at a fixed model ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["fedacs", "rexp3", "randomclients"])
-def test_a_rehearsal_chooses_like_a_federation_whose_model_stands_still(skewed, name):
+def test_at_a_fixed_model_a_selector_chooses_like_a_federation_whose_model_stands_still(skewed, name):
     method = create(name, participation=0.1, lr=1e-12, batch=20, epochs=1)
     state = method.init(skewed)
     for round in range(1, 31):
         state = method.round(skewed, state, round)
     torch.testing.assert_close(state["weights"], skewed.start, rtol=0, atol=1e-9)
-    chosen = rehearsal.rehearse(method, skewed, 30)
+    chosen = experiments.choose_at_fixed_model(method, skewed, 30)
     assert np.bincount(chosen.ravel(), minlength=30).tolist() == state["times"].tolist()
 
 
-def test_the_rehearsed_bandit_finds_the_clients_with_the_lowest_alpha(skewed):
+def test_at_a_fixed_model_the_bandit_finds_the_clients_with_the_lowest_alpha(skewed):
     alphas = skewness.true_alphas(skewed)
-    chosen = rehearsal.rehearse(create("fedacs", participation=0.1, tolerance=0.2, batch=20, epochs=1), skewed, 300)
-    tally = rehearsal.tally(chosen, alphas, 100).assign(seed=0, curve="own", tolerance=0.2)
+    chosen = experiments.choose_at_fixed_model(
+        create("fedacs", participation=0.1, tolerance=0.2, batch=20, epochs=1), skewed, 300
+    )
+    tally = results.tally_choices(chosen, alphas, 100).assign(seed=0, curve="own", tolerance=0.2)
     assert tally.groupby("round")["times"].sum().tolist() == [0, 300, 600, 900]
-    assert scores.pool_shares(tally, ["curve"], 30)["share"].item() > 0.6
-    falling = scores.mean_alphas(tally, ["curve"])["alpha"]
+    assert results.pool_shares(tally, ["curve"], 30)["share"].item() > 0.6
+    falling = results.mean_alphas(tally, ["curve"])["alpha"]
     assert falling.iloc[1:].max() < falling.iloc[0] < alphas.mean()
 
 
-def test_shares_count_the_second_half_of_a_rehearsal(skewed):
+def test_shares_at_fixed_models_count_the_second_half_of_the_rounds(skewed):
     method = create("randomclients", participation=0.1, batch=20, epochs=1)
-    chosen = rehearsal.rehearse(method, skewed, 10)[5:]
-    found = rehearsal.shares({"baseline": method}, {"start": (skewed, skewed.start)}, (0, 1, 2), 10)
+    chosen = experiments.choose_at_fixed_model(method, skewed, 10)[5:]
+    found = experiments.shares_at_fixed_models({"baseline": method}, {"start": (skewed, skewed.start)}, (0, 1, 2), 10)
     assert found["share"].item() == pytest.approx(np.mean(chosen <= 2))
 
 
-def test_a_rehearsed_oort_counts_participations_for_its_ban(skewed):
+def test_at_a_fixed_model_oort_counts_participations_for_its_ban(skewed):
     method = create("oort", participation=0.1, cap=4, batch=20, epochs=1)
-    times = np.bincount(rehearsal.rehearse(method, skewed, 30).ravel(), minlength=30)
+    times = np.bincount(experiments.choose_at_fixed_model(method, skewed, 30).ravel(), minlength=30)
     assert times.sum() == 90 and times.max() <= 4
 
 

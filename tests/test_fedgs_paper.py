@@ -7,11 +7,12 @@ import torch
 
 from fedlib.algorithms import create
 from fedlib.judging import checks, ledger
-from fedlib.papers.fedgs import audits, comparison, hyper, pictures
-from fedlib.papers.fedgs.comparison import Row, Setting
+from fedlib.papers.fedgs import audits, experiments, pictures, results
+from fedlib.papers.fedgs.experiments import FactorySetting, comparison
+from fedlib.papers.fedgs.experiments.comparison import TableRow
 from fedlib.problem import models
 
-SMALL = Setting("handwriting", samples=1500, width=2, hidden=8, batch=4, iterations=3, lr=0.1)
+SMALL = FactorySetting("handwriting", samples=1500, width=2, hidden=8, batch=4, iterations=3, lr=0.1)
 RATES = dict.fromkeys(comparison.SERVERS, (0.03, 0.01))
 
 # Table II once more, typed from the paper a second time: accuracy in percent, loss, rounds to 82% (None: never).
@@ -62,30 +63,30 @@ def test_claims_against_all_name_all_other_rows():
 
 
 def test_the_rows_are_those_of_the_table_in_its_order_and_the_second_cgau():
-    names = [row.name for row in comparison.rows(0.1, 0.1, 8, 0.05, RATES)]
+    names = [row.name for row in experiments.table2_rows(0.1, 0.1, 8, 0.05, RATES)]
     assert [name for name in names if name != "CGAU 2x"] == [name for name in TABLE if name != "FedGS"]
 
 
 def test_every_rival_has_a_panel_of_fig_6():
     shown = {name for members in comparison.FAMILIES.values() for name in members}
-    assert shown == {row.name for row in comparison.rows(0.1, 0.1, 8, 0.05, RATES)} - {"FedAvg"}
+    assert shown == {row.name for row in experiments.table2_rows(0.1, 0.1, 8, 0.05, RATES)} - {"FedAvg"}
 
 
 def test_some_rows_can_be_chosen():
-    chosen = comparison.rows(0.1, 0.1, 8, 0.05, RATES, ["FedAdam", "FedAvg"])
+    chosen = experiments.table2_rows(0.1, 0.1, 8, 0.05, RATES, ["FedAdam", "FedAvg"])
     assert [row.name for row in chosen] == ["FedAvg", "FedAdam"]
 
 
 def test_the_options_of_every_row_are_options_of_its_algorithm():
-    for row in [*comparison.rows(0.1, 0.1, 8, 0.05, RATES), Row("FedGS", "fedgs")]:
+    for row in [*experiments.table2_rows(0.1, 0.1, 8, 0.05, RATES), TableRow("FedGS", "fedgs")]:
         run = comparison.run(SMALL, row, 1, 0)
         create(run.algorithm, **run.options)  # raises on an unknown option
 
 
 @pytest.mark.parametrize(("factories", "selected"), [(10, 10), (5, 40), (20, 5), (7, 3)])
 def test_rivals_have_as_many_participants_as_fedgs_selects(factories, selected):
-    setting = Setting("handwriting", factories=factories, selected=selected)
-    rival = create("fedavg", **setting.rival)
+    setting = FactorySetting("handwriting", factories=factories, selected=selected)
+    rival = create("fedavg", **setting.rival_options)
 
     class Park:
         clients, seed = setting.devices, 0
@@ -94,15 +95,15 @@ def test_rivals_have_as_many_participants_as_fedgs_selects(factories, selected):
 
 
 def test_the_main_run_of_fedgs_is_a_cell_of_both_surfaces():
-    main = comparison.runs(SMALL, [], 2, range(1))[0]
-    by_work = hyper.over_batch_and_iterations(SMALL, [4, 8], [3], 2, range(1))
-    by_size = hyper.over_groups_and_selected(SMALL, [10, 20], [5, 10], 2, range(1))
+    main = experiments.table2(SMALL, [], 2, range(1))[0]
+    by_work = experiments.over_batch_and_iterations(SMALL, [4, 8], [3], 2, range(1))
+    by_size = experiments.over_groups_and_selected(SMALL, [10, 20], [5, 10], 2, range(1))
     assert [run.key == main.key for run in by_work] == [True, False]
     assert [run.key == main.key for run in by_size] == [False, True, False, False]
 
 
 def test_without_selection_all_devices_are_drawn():
-    (run,) = comparison.chosen_at_random(SMALL, 2, range(1))
+    (run,) = experiments.chosen_at_random(SMALL, 2, range(1))
     assert run.options["presampled"] == run.options["devices"] == SMALL.selected
 
 
@@ -116,7 +117,7 @@ class TwoSizes:
 
 
 def test_costs_of_a_round_by_hand():
-    price = comparison.costs(Setting("femnist"), TwoSizes).set_index("method")
+    price = results.costs(FactorySetting("femnist"), TwoSizes).set_index("method")
     # 100 devices x 5 epochs x 24 samples; steps 5 x ceil(12/32) = 5 and 5 x ceil(36/32) = 10; up and down
     assert price.loc["each rival"].tolist() == [12_000, 7.5, 0, 200]
     # 50 iterations x 100 devices x 32 samples; each device up and down in every iteration; ten base stations likewise
@@ -124,7 +125,7 @@ def test_costs_of_a_round_by_hand():
 
 
 def test_costs_in_words_name_the_numbers_of_the_table():
-    words = comparison.in_words(comparison.costs(Setting("femnist"), TwoSizes))
+    words = results.costs_in_words(results.costs(FactorySetting("femnist"), TwoSizes))
     for number in ("12000", "200", "160000", "10000", "20 through"):
         assert number in words
 
@@ -135,9 +136,9 @@ def curve(method: str, accuracies: list[float], seed: int = 0) -> pd.DataFrame:
 
 
 def test_at_equal_price_the_dearer_method_has_fewer_rounds():
-    price = comparison.costs(Setting("femnist", iterations=5), TwoSizes)  # 16000 sample gradients against 12000
+    price = results.costs(FactorySetting("femnist", iterations=5), TwoSizes)  # 16000 sample gradients against 12000
     frame = pd.concat([curve("FedGS", [0.0, 0.4, 0.8]), curve("FedAvg", [0.0, 0.3, 0.6])])
-    found = comparison.at_equal_price(frame, price).set_index("at equal")
+    found = results.at_equal_price(frame, price).set_index("at equal")
     assert found.loc["rounds", "lead"] == pytest.approx(0.2)
     assert found.loc["sample gradients", "FedGS"] == pytest.approx(0.4 * 1.5)  # 24000 / 16000 rounds
     assert found.loc["models to and from the cloud", "FedAvg"] == pytest.approx(0.3 * 0.2)  # 40 / 200 rounds
@@ -149,8 +150,8 @@ def test_at_equal_price_the_dearer_method_has_fewer_rounds():
 def test_the_target_is_the_printed_share_of_what_fedavg_ends_with():
     baseline = [curve("FedAvg", [0, 0.2, 0.4, 0.6]), curve("FedAvg", [0, 0.3, 0.6, 0.8], seed=1)]
     frame = pd.concat([*baseline, curve("FedGS", [0, 1, 1, 1])])
-    assert comparison.target_of(frame, last=2, rounds=3) == pytest.approx(0.6 * 82.0 / 82.1)
-    assert comparison.target_of(frame, last=2, rounds=500) == 0.82
+    assert results.target_accuracy(frame, last=2, rounds=3) == pytest.approx(0.6 * 82.0 / 82.1)
+    assert results.target_accuracy(frame, last=2, rounds=500) == 0.82
 
 
 def test_ends_are_paired_with_fedavg_of_the_same_seed():
@@ -162,34 +163,34 @@ def test_ends_are_paired_with_fedavg_of_the_same_seed():
             curve("FedGS", [0, 0.5, 0.6], 1),
         ]
     )
-    ends = comparison.ends(frame, 1, 0.45, rounds=2).set_index(["method", "seed"])
+    ends = results.final_scores(frame, 1, 0.45, rounds=2).set_index(["method", "seed"])
     assert ends["gain"].round(6).to_dict() == {("FedAvg", 0): 0, ("FedAvg", 1): 0, ("FedGS", 0): 0.3, ("FedGS", 1): 0.1}
     assert ends["rounds_to_target"].tolist() == [3, 2, 1, 1]
     assert ends["rounds_of_500"].isna().all()
 
 
 def test_rounds_are_compared_with_the_printed_ones_only_at_500_rounds():
-    ends = comparison.ends(curve("FedAvg", [0, 0.9]), 1, 0.82, rounds=500)
+    ends = results.final_scores(curve("FedAvg", [0, 0.9]), 1, 0.82, rounds=500)
     assert ends["rounds_of_500"].tolist() == [1]
 
 
 def test_the_table_for_reading_is_in_percent():
-    text = comparison.table(comparison.ends(curve("FedAvg", [0, 0.5]), 1, 0.4, rounds=1))
+    text = results.table2(results.final_scores(curve("FedAvg", [0, 0.5]), 1, 0.4, rounds=1))
     assert text.loc["FedAvg"].tolist() == [50.0, 0.0, 1.0, 1.0]
-    assert all(text.filter(like=part).shape[1] == 1 for part in comparison.COLUMN_OF.values())
+    assert all(text.filter(like=part).shape[1] == 1 for part in results.TABLE2_COLUMNS.values())
 
 
 # --- hyper-parameters -------------------------------------------------------------------------------------------------
 
 
 def test_impossible_cells_are_not_run():
-    runs = hyper.over_groups_and_selected(SMALL, [5, 10, 20], [5, 10, 20, 40], 1, range(1))
+    runs = experiments.over_groups_and_selected(SMALL, [5, 10, 20], [5, 10, 20, 40], 1, range(1))
     assert len(runs) == 9
     assert {(run.label["groups"], run.label["selected"]) for run in runs}.isdisjoint({(10, 40), (20, 20), (20, 40)})
 
 
 def test_the_grid_of_rates_has_its_own_server_rates_for_momentum():
-    runs = hyper.over_learning_rates(SMALL, [0.1, 0.2], [1.0], [0.01, 0.02, 0.03], 1, 0)
+    runs = experiments.over_learning_rates(SMALL, [0.1, 0.2], [1.0], [0.01, 0.02, 0.03], 1, 0)
     tried = [(run.label["method"], run.options["server_lr"]) for run in runs]
     servers = {name: {rate for method, rate in tried if method == name} for name in comparison.SERVERS}
     assert servers == {"FedAvgM": {1.0}} | {name: {0.01, 0.02, 0.03} for name in list(comparison.SERVERS)[1:]}
@@ -206,11 +207,11 @@ def test_the_best_rates_are_those_of_the_highest_accuracy_and_of_equals_the_firs
         ],
         columns=["method", "client_lr", "server_lr", "accuracy"],
     )
-    assert hyper.best_rates(tuned) == {"FedAdam": (0.1, 0.03), "FedYogi": (0.2, 0.03)}
+    assert results.best_rates(tuned) == {"FedAdam": (0.1, 0.03), "FedYogi": (0.2, 0.03)}
 
 
 def test_a_single_mu_needs_no_runs():
-    assert hyper.best_mu(SMALL, [0.7], rounds=1, seed=0) == 0.7
+    assert experiments.best_mu(SMALL, [0.7], rounds=1, seed=0) == 0.7
 
 
 # --- the start --------------------------------------------------------------------------------------------------------
@@ -289,23 +290,23 @@ def test_the_averages_of_the_abstract_follow_from_the_table():
 
 
 def test_all_differences_quoted_in_the_text_hold_and_a_one_shot_stream_does_not():
-    assert audits.text()["holds"].all()
-    assert not audits.stream()["holds"].any()
+    assert audits.quoted_differences()["holds"].all()
+    assert not audits.one_pass_stream()["holds"].any()
 
 
 def test_three_cells_of_fig_5b_need_more_devices_than_a_group_has():
-    cells = audits.cells([5, 10, 20], [5, 10, 20, 40])
+    cells = audits.fig5b_cells([5, 10, 20], [5, 10, 20, 40])
     assert cells.loc[~cells["holds"], "quantity"].tolist() == ["M = 10, L = 40", "M = 20, L = 20", "M = 20, L = 40"]
 
 
 def test_fig_6_has_twelve_panels_each_with_fedgs_and_fedavg():
     names = ["FedAvg", *(name for members in comparison.FAMILIES.values() for name in members), "FedGS"]
-    fig = pictures.twelve(pd.concat([curve(name, [0.0, 0.5]) for name in names]))
+    fig = pictures.family_panels(pd.concat([curve(name, [0.0, 0.5]) for name in names]))
     assert len(fig.axes) == 12
     assert all({"FedGS", "FedAvg"} <= {line.get_label() for line in axes.lines} for axes in fig.axes)
 
 
 def test_a_surface_leaves_impossible_cells_without_a_number():
     found = pd.DataFrame({"groups": [5, 5, 20], "selected": [5, 40, 5], "accuracy": [0.1, 0.2, 0.3]})
-    fig = pictures.surface(hyper.surface(found, "groups", "selected"), "L", "M")
+    fig = pictures.accuracy_map(results.accuracy_surface(found, "groups", "selected"), "L", "M")
     assert sorted(text.get_text() for text in fig.axes[0].texts) == ["10.0", "20.0", "30.0"]

@@ -8,28 +8,26 @@ import pytest
 
 from fedlib import selection
 from fedlib.algorithms import create
-from fedlib.papers.fedgs import selection as study
-from fedlib.papers.fedgs import selection_pictures, time_model, time_pictures
-from fedlib.papers.fedgs.time_explorer import explorer
-from fedlib.papers.fedgs.time_model import Setting
+from fedlib.papers.fedgs import audits, experiments, pictures, results
+from fedlib.papers.fedgs.experiments import RoundTiming, timing
 from fedlib.problem.queues import Streams
 
-PARK = study.Park("handwriting", factories=4, devices=12, selected=5, presampled=1, batch=8)
+PARK = experiments.Park("handwriting", factories=4, devices=12, selected=5, presampled=1, batch=8)
 
 
 @pytest.fixture(scope="module")
 def problems():
-    return study.first_problems(PARK, seed=3)
+    return experiments.first_problems(PARK, seed=3)
 
 
 @pytest.fixture(scope="module")
 def quick_samplers():
-    return {name: sampler for name, sampler in study.samplers(0).items() if name != "Bayesian"}
+    return {name: sampler for name, sampler in experiments.samplers(0).items() if name != "Bayesian"}
 
 
 @pytest.fixture(scope="module")
 def compared(problems, quick_samplers):
-    return study.compare(problems, quick_samplers)
+    return experiments.compare_samplers(problems, quick_samplers)
 
 
 # The problems
@@ -64,7 +62,7 @@ def test_independent_samples_have_the_divergence_that_the_formula_says():
     real = np.array([0.5, 0.3, 0.2])
     drawn = np.random.default_rng(0).multinomial(320, real, 20_000) / 320
     measured = np.sqrt(np.mean(np.sum((drawn - real) ** 2, axis=1)))
-    assert study.iid_divergence(real, 320) == pytest.approx(measured, rel=0.02)
+    assert results.iid_divergence(real, 320) == pytest.approx(measured, rel=0.02)
 
 
 # Samplers and initialisers
@@ -73,19 +71,19 @@ def test_independent_samples_have_the_divergence_that_the_formula_says():
 def test_the_optimum_is_below_all_samplers_in_every_factory(compared):
     wide = compared.pivot(index="factory", columns="sampler", values="divergence")
     assert (wide.sub(wide["Brute"], axis=0) >= -1e-12).all().all()
-    assert study.gains(compared).loc["Brute"].tolist() == [0, 0, 4, 4]
+    assert results.gaps_to_optimum(compared).loc["Brute"].tolist() == [0, 0, 4, 4]
 
 
 def test_lowest_and_highest_are_those_of_the_factories(compared):
-    points = study.over_factories(compared)
+    points = results.over_factories(compared)
     own = points[points["sampler"] == "GBP-CS"].set_index("point")["divergence"]
     assert own["lowest"] == own["factory"].min() and own["highest"] == own["factory"].max()
     assert "seconds" not in points
 
 
 def test_curves_end_where_the_search_ends_and_zero_counts_its_warm_up(problems, compared):
-    curves = study.initialiser_curves(problems)
-    ends = study.initialiser_ends(curves, compared).set_index(["initialiser", "factory"])
+    curves = experiments.initialiser_curves(problems)
+    ends = results.initialiser_ends(curves, compared).set_index(["initialiser", "factory"])
     for name, init in (("Zero", "zero"), ("MPInv", "pinv")):
         for factory, (A, y) in enumerate(zip(problems.A, problems.y, strict=True), start=1):
             found = selection.gbp_cs(A, y, PARK.size, init)
@@ -96,41 +94,41 @@ def test_curves_end_where_the_search_ends_and_zero_counts_its_warm_up(problems, 
 
 
 def test_a_trace_ends_with_the_result_and_arrivals_compare_with_gbp_cs(problems, compared, quick_samplers):
-    trace = study.traces(problems, quick_samplers)
-    arrived = study.arrivals(trace).set_index("sampler")
+    trace = experiments.traces(problems, quick_samplers)
+    arrived = results.arrivals(trace).set_index("sampler")
     first = compared[compared["factory"] == 1].set_index("sampler")["divergence"]
     assert arrived["divergence"].to_dict() == first.to_dict()
     level = arrived["divergence"]["GBP-CS"]
     assert (np.isinf(arrived["seconds_to_level"]) == (arrived["divergence"] > level)).all()
-    merged = study.ends(compared, arrived.reset_index())
+    merged = results.sampler_ends(compared, arrived.reset_index())
     assert len(merged) == len(compared) and merged["seconds_to_level"].notna().sum() == len(quick_samplers)
 
 
 def test_times_are_medians_over_factories_and_factors_judge_them():
     seconds = [1.0, 2.0, 9.0, 0.01, 0.02, 0.5]
     frame = pd.DataFrame({"seed": 0, "sampler": ["GA"] * 3 + ["GBP-CS"] * 3, "seconds": seconds})
-    took = study.times(frame)
+    took = results.sampler_times(frame)
     assert took["seconds"].tolist() == [2.0, 0.02]
-    assert study.genetic_slower(took)[["found", "holds"]].iloc[0].tolist() == ["100", True]
+    assert audits.genetic_slower(took)[["found", "holds"]].iloc[0].tolist() == ["100", True]
     starts = pd.DataFrame({"initialiser": ["Zero", "MPInv"], "milliseconds": [1.4, 1.0]})
-    assert not study.much_faster(starts)["holds"].any()
+    assert not audits.pseudo_inverse_faster(starts)["holds"].any()
 
 
 def test_the_printed_stopping_rule_swaps_equal_devices_for_ever():
-    assert not study.literal_stop()["holds"].any()
+    assert not audits.printed_stop()["holds"].any()
 
 
 def test_random_draws_are_fair_and_chosen_devices_take_part_more_unevenly():
-    taken = study.chances(PARK, seed=0, iterations=300)
+    taken = experiments.participations(PARK, seed=0, iterations=300)
     assert taken.groupby("sampler")["times"].sum().tolist() == [4 * 5 * 300] * 2
-    chosen, drawn = study.equal_chance(taken, PARK)["found"].astype(float)
+    chosen, drawn = audits.equal_chance(taken, PARK)["found"].astype(float)
     assert chosen > 1.5 and drawn == pytest.approx(1, abs=0.5)
 
 
 def test_the_measure_of_fairness_by_hand():
     taken = pd.DataFrame({"sampler": "GBP-CS", "iterations": 12, "times": [5] * 6 + [8, 2] + [5] * 4})
     # p = 5 / 12: fair is 5 times of 12, variance 12 * 5/12 * 7/12 = 35/12; ours is (9 + 9) / 12.
-    assert study.equal_chance(taken, PARK)["found"].tolist() == [f"{(18 / 12) / (35 / 12):.2f}"]
+    assert audits.equal_chance(taken, PARK)["found"].tolist() == [f"{(18 / 12) / (35 / 12):.2f}"]
 
 
 BRIEF = [(979, "979 s"), (0.015, "15 ms"), (9.5e-5, "95 µs"), (float("inf"), "inf s")]
@@ -138,21 +136,21 @@ BRIEF = [(979, "979 s"), (0.015, "15 ms"), (9.5e-5, "95 µs"), (float("inf"), "i
 
 @pytest.mark.parametrize(("seconds", "text"), BRIEF)
 def test_times_are_written_briefly(seconds, text):
-    assert selection_pictures.brief(seconds) == text
+    assert pictures.brief_seconds(seconds) == text
 
 
 # Proposition 4
 
-HAND = Setting(
+HAND = RoundTiming(
     iterations=4, factories=2, selected=3, ratio=10, external_hz=2, snr=3, model_bits=8, step_s=1, select_s=0.5
 )  # beta = 2: one model takes 2 * 8 / (2 * 2) = 4 s outside and 0.4 s inside
 
 
 def test_times_of_a_round_by_hand():
     assert HAND.outside_s == 4 and HAND.inside_s == pytest.approx(0.4)
-    assert time_model.fedgs_s(HAND) == pytest.approx(2 * 4 + 4 * (0.5 + 3 * 0.4 + 1))  # 18.8
-    assert time_model.fedavg_s(HAND) == pytest.approx(2 * 3 * 4 + 4 * 1)  # 28
-    assert time_model.hierarchical_s(HAND) == pytest.approx(2 * 4 + 3 * 0.4 + 4)  # 13.2
+    assert timing.fedgs_s(HAND) == pytest.approx(2 * 4 + 4 * (0.5 + 3 * 0.4 + 1))  # 18.8
+    assert timing.fedavg_s(HAND) == pytest.approx(2 * 3 * 4 + 4 * 1)  # 28
+    assert timing.hierarchical_s(HAND) == pytest.approx(2 * 4 + 3 * 0.4 + 4)  # 13.2
 
 
 def test_the_simplified_times_are_those_of_the_general_equations():
@@ -161,69 +159,75 @@ def test_the_simplified_times_are_those_of_the_general_equations():
     B_ext, B_int = s.external_hz, s.ratio * s.external_hz
     outside = s.model_bits * s.factories / (B_ext * beta) + s.model_bits * s.factories / (B_ext * beta)  # (19)
     inside = s.model_bits * s.selected / (B_int * beta) + s.model_bits * s.selected / (B_int * beta)  # (20)
-    assert time_model.fedgs_s(s) == pytest.approx(outside + s.iterations * (s.select_s + inside + s.step_s))  # (21)
+    assert timing.fedgs_s(s) == pytest.approx(outside + s.iterations * (s.select_s + inside + s.step_s))  # (21)
     flat = 2 * s.model_bits * s.factories * s.selected / (B_ext * beta)  # (22)
-    assert time_model.fedavg_s(s) == pytest.approx(flat + s.iterations * s.step_s)  # (23)
+    assert timing.fedavg_s(s) == pytest.approx(flat + s.iterations * s.step_s)  # (23)
 
 
 def test_the_default_setting_needs_a_ratio_of_five_and_five_ninths():
-    assert time_model.threshold(Setting()) == pytest.approx(50 * 10 / (10 * 9))
-    assert time_model.threshold(HAND) == pytest.approx(4 * 3 / (2 * 2))
-    assert time_model.exact_threshold(HAND) == pytest.approx(12 / (4 - 4 * 0.5 / 4))
-    assert time_model.exact_threshold(replace(HAND, select_s=0.0)) == time_model.threshold(HAND)
+    assert timing.threshold(RoundTiming()) == pytest.approx(50 * 10 / (10 * 9))
+    assert timing.threshold(HAND) == pytest.approx(4 * 3 / (2 * 2))
+    assert timing.exact_threshold(HAND) == pytest.approx(12 / (4 - 4 * 0.5 / 4))
+    assert timing.exact_threshold(replace(HAND, select_s=0.0)) == timing.threshold(HAND)
 
 
 @pytest.mark.parametrize("name", ["iterations", "factories", "selected", "ratio"])
 def test_at_a_flip_both_rounds_take_equally_long(name):
-    s = Setting(select_s=0.0)
-    at = replace(s, **{name: time_model.flips(s)[name]})
-    assert time_model.fedgs_s(at) == pytest.approx(time_model.fedavg_s(at))
+    s = RoundTiming(select_s=0.0)
+    at = replace(s, **{name: timing.flips(s)[name]})
+    assert timing.fedgs_s(at) == pytest.approx(timing.fedavg_s(at))
 
 
 def test_at_the_exact_threshold_both_rounds_take_equally_long():
-    at = replace(HAND, ratio=time_model.exact_threshold(HAND))
-    assert time_model.fedgs_s(at) == pytest.approx(time_model.fedavg_s(at))
+    at = replace(HAND, ratio=timing.exact_threshold(HAND))
+    assert timing.fedgs_s(at) == pytest.approx(timing.fedavg_s(at))
 
 
 def test_with_one_device_a_factory_or_endless_selecting_fedgs_never_wins():
-    assert time_model.threshold(replace(HAND, selected=1)) == np.inf
-    assert time_model.exact_threshold(replace(HAND, select_s=100.0)) == np.inf
-    assert "never" in time_pictures.answer(replace(HAND, selected=1))
+    assert timing.threshold(replace(HAND, selected=1)) == np.inf
+    assert timing.exact_threshold(replace(HAND, select_s=100.0)) == np.inf
+    assert "never" in results.who_is_faster(replace(HAND, selected=1))
 
 
 def test_break_even_is_where_the_times_are_equal():
-    places = time_model.break_even(HAND).set_index(["against", "time"]).iloc[:, 0]
+    places = results.break_even(HAND).set_index(["against", "time"]).iloc[:, 0]
     at = replace(HAND, ratio=places["FedAvg", "one round"])
-    assert time_model.fedgs_s(at) == pytest.approx(time_model.fedavg_s(at))
+    assert timing.fedgs_s(at) == pytest.approx(timing.fedavg_s(at))
     averaged = "FedAvg, averaged in the factory"
     assert places[averaged, "one round"] == np.inf
-    at = replace(Setting(), ratio=time_model.break_even(Setting()).iloc[3, 2])
-    assert 147 * time_model.fedgs_s(at) == pytest.approx(478 * time_model.hierarchical_s(at))
+    at = replace(RoundTiming(), ratio=results.break_even(RoundTiming()).iloc[3, 2])
+    assert 147 * timing.fedgs_s(at) == pytest.approx(478 * timing.hierarchical_s(at))
 
 
 def test_a_sweep_holds_every_method_at_every_point():
-    frame = time_model.sweep(HAND, {"ratio": [1, 10], "iterations": [4]})
+    frame = timing.sweep(HAND, {"ratio": [1, 10], "iterations": [4]})
     assert len(frame) == 3 * 3
     point = frame[(frame["sweep"] == "ratio") & (frame["value"] == 10)].set_index("method")["seconds"]
     assert point["FedGS"] == pytest.approx(18.8) and point["FedAvg"] == pytest.approx(28)
-    hours = time_model.total(HAND, [10]).set_index("method")
+    hours = results.hours_to_target(HAND, [10]).set_index("method")
     assert hours.loc["FedGS", "hours"] == pytest.approx(147 * 18.8 / 3600)
     assert hours.loc["FedAvg", "rounds"] == 478
 
 
 def test_audits_of_the_time_model():
-    assert time_model.algebra(500, np.random.default_rng(0))["holds"].all()
-    own = time_model.own_settings().set_index("quantity")["holds"]
+    assert audits.proposition_4(500, np.random.default_rng(0))["holds"].all()
+    own = audits.own_settings().set_index("quantity")["holds"]
     assert own["T = 50, M = 10, L = 10"] and not own["T = 50, M = 5, L = 5"]
     assert "T = 50, M = 20, L = 20" not in own.index  # 350 devices leave 17 in each of 20 groups
-    assert not time_model.against_hierarchy(Setting())["holds"].any()
-    assert time_model.selecting(Setting())["holds"].all()
+    assert not audits.against_hierarchy(RoundTiming())["holds"].any()
+    assert audits.selecting_time(RoundTiming())["holds"].all()
 
 
 def test_sliders_move_the_answer_and_the_picture():
-    box = explorer(Setting())
+    box = pictures.timing_explorer(RoundTiming())
     *sliders, words, picture = box.children
     before = bytes(picture.value)
     assert "holds" in words.value and before.startswith(b"\x89PNG")
     sliders[0].value = 200
     assert "does not hold" in words.value and bytes(picture.value) != before
+
+
+def test_what_has_no_slider_stays_as_given():
+    here = RoundTiming(external_hz=1e8, step_s=2.0)
+    *_, words, _ = pictures.timing_explorer(here).children
+    assert words.value == results.who_is_faster(here) != results.who_is_faster(RoundTiming())

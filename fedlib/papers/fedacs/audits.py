@@ -1,4 +1,4 @@
-"""The paper's own numbers and formulas, checked: one row a quantity with printed, found and holds."""
+"""The paper's own numbers and formulas, checked: one row per quantity with printed, found and holds."""
 
 import numpy as np
 import pandas as pd
@@ -46,9 +46,9 @@ def speedups() -> pd.DataFrame:
     rounds, shown = printed("fedacs/table3"), printed("fedacs/table3-speedup")
     rows = []
     for (method, environment), value in shown.items():
-        found = rounds["baseline", environment] / rounds[method, environment]
+        speedup = rounds["baseline", environment] / rounds[method, environment]
         quantity = f"{environment}, {method}: {rounds['baseline', environment]}/{rounds[method, environment]}"
-        rows.append((quantity, f"{value}x", f"{found:.2f}x", abs(found - value) <= 0.05 + 1e-9))
+        rows.append((quantity, f"{value}x", f"{speedup:.2f}x", abs(speedup - value) <= 0.05 + 1e-9))
     return audit(*rows)
 
 
@@ -105,8 +105,8 @@ def overhead(epochs: int, rounds: int, stop: int) -> pd.DataFrame:
     """Section VII-C: extra traffic and extra computation in percent of what FedAvg needs, with and without early stop.
 
     Traffic: the model goes down and up, the insight goes up. Computation, in passes over the data: an insight is one
-    pass beside E. The last layer's gradient needs no backward pass through the layers below; with a training pass counted
-    as three forward ones (one forward, two of the same size backward), what is left is a third.
+    pass beside E. The last layer's gradient needs no backward pass through the layers below; with a training pass
+    counted as three forward ones (one forward, two of the same size backward), what is left is a third.
     """
     total, last = weights()
     full = {"traffic": last / (2 * total), "computation": 1 / epochs, "computation, last layer only": 1 / (3 * epochs)}

@@ -1,21 +1,28 @@
-"""Which federations and which runs the figures and tables of FedACS are made of.
+"""Which federations and which runs the figures and tables of FedACS are made of; and selectors at a fixed model.
 
-A federation is an environment (Definitions 3 to 5, Section VII-A) of clients with the same number of samples. Where clients
-hold more than the data set has, they share images.
+A federation is an environment (Definitions 3 to 5, Section VII-A) of clients with the same number of samples. Where
+clients hold more than the data set has, they share images.
 """
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
+from fedlib import engine
+from fedlib.algorithms.algorithm import State
+from fedlib.algorithms.randomclients import RandomClients, sizes
+from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
 from fedlib.runs import study
 from fedlib.runs.study import Run
+from fedlib.selection import skewness
 
 # Environment -> partitioner and its options, as printed in Section VII.
-ENVIRONMENTS: dict[str, tuple[str, dict]] = {
+ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "iid": ("dominance", {"alphas": 0.0}),
     "uniform": ("uniform_skew", {}),
     "inverse Pareto": ("inverse_pareto_skew", {"s": 2.0}),
@@ -24,60 +31,62 @@ ENVIRONMENTS: dict[str, tuple[str, dict]] = {
 }
 METHODS = {"baseline": "randomclients", "FedACS": "fedacs", "Rexp3": "rexp3", "CMFL": "cmfl", "Oort": "oort"}
 OBSERVED = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # alpha of the observation groups G1 to G6 of Fig. 4
-GROUP = 10  # clients an observation group
+GROUP = 10  # clients per observation group
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What all runs of a notebook share."""
+class PopulationSetting:
+    """What all runs of a notebook share: N clients of equal size, kappa of them per round, and how they train."""
 
     clients: int = 200  # N
-    kappa: int = 10  # participants a round
+    kappa: int = 10  # participants per round
     samples: int = 250  # M, of each client
     batch: int = 50  # B
     epochs: int = 5  # E
     lr: float = 0.1  # gamma
     decay: float = 0.9993  # gamma_d, each local epoch
     rounds: int = 1000
-    every: int = 5  # each so many rounds are measured
-    own: dict = field(default_factory=dict)  # method -> options of its own, such as Oort's ban
+    every: int = 5  # evaluate every k-th round
+    method_options: dict[str, dict] = field(default_factory=dict)  # method -> what only it has, such as Oort's ban
 
-    def local(self) -> dict:
+    def local(self) -> dict[str, Any]:
         """Options that every method has."""
         names = ("batch", "epochs", "lr", "decay")
         return {name: getattr(self, name) for name in names} | {"participation": self.kappa / self.clients}
 
 
-def federation(setting: Setting, environment: str, **more) -> dict:
+def federation(setting: PopulationSetting, environment: str, **more: Any) -> dict[str, Any]:
     """Arguments of `federate` for CIFAR-10 and the network of PyTorch's tutorial."""
     partitioner, options = ENVIRONMENTS[environment]
     shared = {"data_set": "cifar10", "network": "lenet_tutorial", "client_samples": setting.samples}
     return shared | {"partitioner": partitioner, "clients": setting.clients} | options | more
 
 
-def run(setting: Setting, environment: str, method: str, seed: int, label: dict | None = None, **options) -> Run:
+def run(
+    setting: PopulationSetting, environment: str, method: str, seed: int, label: dict | None = None, **options: Any
+) -> Run:
     """One run of a method in an environment. It records who takes part, so that figures on selection can share it."""
     label = {"environment": environment, "method": method} | (label or {})
-    given = setting.local() | setting.own.get(method, {}) | {"tally": True} | options
+    given = setting.local() | setting.method_options.get(method, {}) | {"tally": True} | options
     return Run(METHODS[method], federation(setting, environment), setting.rounds, seed, given, setting.every, label)
 
 
 def execute(runs: list[Run]) -> pd.DataFrame:
-    """`study.execute` for records with a column a client; pandas would complain about so many of them."""
+    """`study.execute` for records with one column per client; pandas would warn about this many of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
         return study.execute(runs).copy()
 
 
-def environments(setting: Setting, names: list[str], seeds: range) -> list[Run]:
+def environments(setting: PopulationSetting, names: list[str], seeds: range) -> list[Run]:
     """Fig. 2: FedAvg with random participants in several environments."""
     return [run(setting, name, "baseline", seed) for seed in seeds for name in names]
 
 
-def comparison(setting: Setting, methods: dict[str, list[str]], seeds: range) -> list[Run]:
+def comparison(setting: PopulationSetting, methods: dict[str, list[str]], seeds: range) -> list[Run]:
     """Fig. 6 and Tables II and III: in each environment its methods; iid clients, the upper bound, beside them."""
-    pairs = [("iid", "baseline"), *((name, method) for name, own in methods.items() for method in own)]
-    return [run(setting, name, method, seed) for seed in seeds for name, method in pairs]
+    pairs = [("iid", "baseline"), *((environment, name) for environment in methods for name in methods[environment])]
+    return [run(setting, environment, name, seed) for seed in seeds for environment, name in pairs]
 
 
 def observed_alphas(clients: int, seed: int) -> list[float]:
@@ -88,7 +97,7 @@ def observed_alphas(clients: int, seed: int) -> list[float]:
     return [alpha for alpha in OBSERVED for _ in range(GROUP)] + generator(seed, "alphas").random(others).tolist()
 
 
-def observation(setting: Setting, seeds: range) -> list[Run]:
+def observation(setting: PopulationSetting, seeds: range) -> list[Run]:
     """Fig. 4: random participants; in each measured round the observed clients are rewarded as if they took part."""
     options = setting.local() | {"watch": GROUP * len(OBSERVED)}
     return [
@@ -105,7 +114,7 @@ def observation(setting: Setting, seeds: range) -> list[Run]:
     ]
 
 
-def client_counts(setting: Setting, counts: list[int], seeds: range) -> list[Run]:
+def client_counts(setting: PopulationSetting, counts: list[int], seeds: range) -> list[Run]:
     """Fig. 5: fewer iid clients of the same size, equally many participants."""
     return [
         Run(
@@ -122,30 +131,26 @@ def client_counts(setting: Setting, counts: list[int], seeds: range) -> list[Run
     ]
 
 
-def tolerances(setting: Setting, values: list[float], seeds: range) -> list[Run]:
+def tolerances(setting: PopulationSetting, values: list[float], seeds: range) -> list[Run]:
     """Fig. 7: FedACS with several lambda in the uniform environment, the baseline beside it."""
-    label = {"tolerance": np.nan}
-    return [
-        each
-        for seed in seeds
-        for each in [
-            run(setting, "uniform", "baseline", seed, label),
-            *(run(setting, "uniform", "FedACS", seed, {"tolerance": value}, tolerance=value) for value in values),
-        ]
-    ]
+    runs = []
+    for seed in seeds:
+        runs.append(run(setting, "uniform", "baseline", seed, {"tolerance": np.nan}))
+        runs += [run(setting, "uniform", "FedACS", seed, {"tolerance": value}, tolerance=value) for value in values]
+    return runs
 
 
-def early_stop(setting: Setting, stop: int, seeds: range) -> list[Run]:
+def early_stop(setting: PopulationSetting, stop: int, seeds: range) -> list[Run]:
     """Fig. 10: FedACS that asks for insights to the end, and one that stops asking; the baseline beside them."""
     variants = [("baseline", {}), ("FedACS", {}), ("FedACS", {"stop": stop})]
     return [
-        run(setting, "uniform", method, seed, {"variant": "early stop" if own else method}, **own)
+        run(setting, "uniform", method, seed, {"variant": "early stop" if options else method}, **options)
         for seed in seeds
-        for method, own in variants
+        for method, options in variants
     ]
 
 
-def poisoned(setting: Setting, poisoners: int, seeds: range) -> list[Run]:
+def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[Run]:
     """Clients with wrong labels in the uniform environment, and who chooses them; Oort with its ban and without."""
     selectors = {
         "baseline": ("baseline", {}),
@@ -161,10 +166,70 @@ def poisoned(setting: Setting, poisoners: int, seeds: range) -> list[Run]:
             arguments,
             setting.rounds,
             seed,
-            setting.local() | setting.own.get(method, {}) | own,
+            setting.local() | setting.method_options.get(method, {}) | options,
             setting.every,
             {"selector": name},
         )
         for seed in seeds
-        for name, (method, own) in selectors.items()
+        for name, (method, options) in selectors.items()
     ]
+
+
+# Selectors at a fixed model: many rounds of choosing and learning without the training. All clients' insights are
+# computed once, at the model that every run starts from or at another one. What a selector then sees in a round is
+# exactly what it would see in a federation whose model does not move: the rewards still depend on who else takes part,
+# but they do not drift.
+
+
+def choose_at_fixed_model(
+    method: RandomClients, federation: Federation, rounds: int, weights: torch.Tensor | None = None
+) -> np.ndarray:
+    """Who takes part, (rounds, kappa); at the starting model, or at given weights."""
+    weights = federation.start if weights is None else weights
+    method = _with_fixed_rewards(method, federation, weights)
+    state, chosen = method.init(federation) | {"weights": weights}, []
+    for round in range(1, rounds + 1):
+        clients = method.choose(federation, state, round)
+        learned = method.learn(federation, state, clients, round)
+        times = state["times"] + torch.as_tensor(np.bincount(clients, minlength=federation.clients))
+        state = state | learned | {"times": times}
+        chosen.append(clients)
+    return np.stack(chosen)
+
+
+def _with_fixed_rewards(method: RandomClients, federation: Federation, weights: torch.Tensor) -> RandomClients:
+    """The same method, whose rewards are looked up instead of computed from data in every round."""
+    everyone = np.arange(federation.clients)
+    insights = skewness.insights(federation, weights, everyone, method.lr)
+    samples = sizes(federation, everyone)
+
+    def rewards(self: RandomClients, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
+        return -skewness.estimates(insights[clients], samples[clients])
+
+    return type(type(method).__name__, (type(method),), {"rewards": rewards})(**asdict(method))
+
+
+def train_in_one_place(data_set: str, network: str, images: int, epochs: int, seed: int) -> tuple[torch.Tensor, float]:
+    """A model that knows something, trained on this many images without clients: its weights and its test accuracy."""
+    whole = federate(data_set, "iid", 1, network=network, samples=images, seed=seed)
+    work = engine.Work(lr=0.1, batch=50, epochs=epochs)
+    weights = engine.train(whole, whole.start, np.array([0]), work, 1)[0]
+    return weights, engine.evaluate(whole, weights)["accuracy"]
+
+
+def shares_at_fixed_models(
+    methods: dict[str, RandomClients],
+    conditions: dict[str, tuple[Federation, torch.Tensor]],
+    clients: tuple[int, ...],
+    rounds: int,
+) -> pd.DataFrame:
+    """Share of the participations in the second half of the rounds that fell to these clients.
+
+    A condition is a federation and the weights of its fixed model. Each method chooses under each of them.
+    """
+    rows = []
+    for selector, method in methods.items():
+        for condition, (federation, weights) in conditions.items():
+            late = choose_at_fixed_model(method, federation, rounds, weights)[rounds // 2 :]
+            rows.append((selector, condition, float(np.isin(late, clients).mean())))
+    return pd.DataFrame(rows, columns=["selector", "condition", "share"])

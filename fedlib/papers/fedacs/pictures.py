@@ -1,4 +1,4 @@
-"""Drawings of the FedACS notebooks: environments (Fig. 1), the system (Fig. 3), rewards (Fig. 4), curves, participants."""
+"""Figures of the FedACS notebooks: environments (Fig. 1), system (Fig. 3), rewards (Fig. 4), curves, participants."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -49,12 +49,12 @@ def environments(
         "inverse Pareto": partition.inverse_pareto_alphas(clients, 2.0, rng=generator(seed, "pareto")),
     }
     edges = np.linspace(0, 1, bins + 1)
-    counts = {name: np.histogram(own, edges)[0] for name, own in alphas.items()}
+    counts = {name: np.histogram(values, edges)[0] for name, values in alphas.items()}
     fig, grid = plt.subplots(2, 2, figsize=(11, 7), layout="constrained")
     grid[0, 1].sharey(grid[0, 0])
     densities = {"uniform": np.ones_like, "inverse Pareto": partition.inverse_pareto_density}
-    for axes, (name, own) in zip(grid[0], counts.items(), strict=True):
-        axes.bar(edges[:-1], own, 1 / bins, align="edge", color=COLOURS[0], edgecolor="white")
+    for axes, (name, heights) in zip(grid[0], counts.items(), strict=True):
+        axes.bar(edges[:-1], heights, 1 / bins, align="edge", color=COLOURS[0], edgecolor="white")
         axes.plot(edges, densities[name](edges) * clients / bins, color=COLOURS[3], label="expected")
         axes.set(title=f"{name}, {clients} clients", xlabel="alpha", ylabel="clients")
         axes.legend(loc="upper left")
@@ -102,7 +102,9 @@ def system() -> tuple[Figure, pd.DataFrame]:
     return fig, pd.DataFrame(FLOWS, columns=["from", "to", "what", "part of"])
 
 
-def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour) -> None:
+def _box(
+    axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour: tuple[float, float, float]
+) -> None:
     look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
     axes.add_patch(FancyBboxPatch((left, bottom), width, height, **look))
     axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=10)
@@ -113,39 +115,40 @@ def rewards(groups: pd.DataFrame, clients: pd.DataFrame, rho: pd.DataFrame, roun
     fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained", width_ratios=[1.3, 1, 1])
     first = groups["seed"].min()
     palette = seaborn.color_palette("viridis", groups["alpha"].nunique())
-    for colour, (alpha, own) in zip(palette, groups[groups["seed"] == first].groupby("alpha"), strict=True):
-        left.plot(own["round"], own["median"], color=colour, label=f"{alpha:g}")
-        left.fill_between(own["round"], own["low"], own["high"], color=colour, alpha=0.2, linewidth=0)
+    for colour, (alpha, group) in zip(palette, groups[groups["seed"] == first].groupby("alpha"), strict=True):
+        left.plot(group["round"], group["median"], color=colour, label=f"{alpha:g}")
+        left.fill_between(group["round"], group["low"], group["high"], color=colour, alpha=0.2, linewidth=0)
     left.set(xlabel="communication round", ylabel="reward", title="median and range")
     left.legend(title="alpha", ncols=2, fontsize=9)
     chosen = clients[(clients["seed"] == first) & (clients["round"] == round)]
     seaborn.stripplot(chosen, x="alpha", y="reward", hue="alpha", palette="viridis", legend=False, ax=middle)
     middle.set(title=f"each client in round {round}")
-    for _, own in rho.groupby("seed"):
-        right.plot(own["round"], own["rho"], color=COLOURS[0], marker="o", markersize=4)
+    for _, of_seed in rho.groupby("seed"):
+        right.plot(of_seed["round"], of_seed["rho"], color=COLOURS[0], marker="o", markersize=4)
     right.set(xlabel="communication round", ylabel="Spearman's rho of Q and alpha", title="all observed clients")
     right.set_ylim(min(0, rho["rho"].min()), 1.02)
     return fig
 
 
-def curves(
-    frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str = "test accuracy", ax: Axes | None = None
-) -> Figure:
-    """One line a level of `hue` over rounds, a band of one standard deviation over seeds."""
-    if ax is None:
-        ax = plt.subplots(figsize=(7.6, 4.4))[1]
+def curves(frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str = "test accuracy") -> Figure:
+    """One line per level of `hue` over rounds, a band of one standard deviation over seeds."""
+    fig, axes = plt.subplots(figsize=(7.6, 4.4))
+    _curves(axes, frame, hue, value, ylabel)
+    return fig
+
+
+def _curves(axes: Axes, frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str = "test accuracy") -> None:
     for level, look in _looks(frame[hue]).items():
         by_round = frame[frame[hue] == level].groupby("round")[value]
         mean, spread = by_round.mean(), by_round.std().fillna(0)
-        (line,) = ax.plot(mean.index, mean, label=str(level), **look)
-        ax.fill_between(mean.index, mean - spread, mean + spread, color=line.get_color(), alpha=0.15, linewidth=0)
-    ax.set(xlabel="communication round", ylabel=ylabel)
-    ax.legend(fontsize=9)
-    return ax.figure
+        (line,) = axes.plot(mean.index, mean, label=str(level), **look)
+        axes.fill_between(mean.index, mean - spread, mean + spread, color=line.get_color(), alpha=0.15, linewidth=0)
+    axes.set(xlabel="communication round", ylabel=ylabel)
+    axes.legend(fontsize=9)
 
 
 def _looks(column: pd.Series) -> dict[str, dict]:
-    """Colour and dash of each level: methods and environments have theirs, all others are shades in order of appearance."""
+    """Colour and dash of each level: methods and environments have theirs, others are shades in order of appearance."""
     levels = list(column.unique())
     shades = seaborn.color_palette("viridis", len(levels))
     known = {name: {"color": COLOURS[colour], "linestyle": dash} for name, (colour, dash) in LOOKS.items()}
@@ -155,9 +158,9 @@ def _looks(column: pd.Series) -> dict[str, dict]:
 def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
     """Fig. 7: curves and ends; the baseline is no lambda and stands as a line."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
-    curves(frame, "curve", ax=left)
-    own = ends[ends["tolerance"].notna()].groupby("tolerance")["accuracy"]
-    mean, spread = own.mean(), own.std().fillna(0)
+    _curves(left, frame, "curve")
+    by_tolerance = ends[ends["tolerance"].notna()].groupby("tolerance")["accuracy"]
+    mean, spread = by_tolerance.mean(), by_tolerance.std().fillna(0)
     baseline = ends.loc[ends["tolerance"].isna(), "accuracy"].mean()
     right.errorbar(mean.index, mean, spread, marker="o", capsize=3, color=COLOURS[3], label="FedACS")
     right.axhline(baseline, color=COLOURS[0], linestyle="--", label="baseline")
@@ -169,14 +172,14 @@ def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
 def participants(alphas: pd.DataFrame, frame: pd.DataFrame) -> Figure:
     """Fig. 8: alpha and reward of those who took part."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.2), layout="constrained")
-    curves(alphas, "method", "alpha", "mean alpha of the participants", ax=left)
+    _curves(left, alphas, "method", "alpha", "mean alpha of the participants")
     left.set_ylim(0, None)
-    curves(frame, "method", "reward", "mean reward of the participants", ax=right)
+    _curves(right, frame, "method", "reward", "mean reward of the participants")
     return fig
 
 
 def participations(tally: pd.DataFrame, clients: int) -> Figure:
-    """Fig. 9: one panel a lambda; clients of the wanted pool dark, the others light; means over seeds."""
+    """Fig. 9: one panel per lambda; clients of the wanted pool dark, the others light; means over seeds."""
     values = sorted(tally["tolerance"].unique())
     fig, row = plt.subplots(1, len(values), figsize=(6.2 * len(values), 3.8), layout="constrained", squeeze=False)
     for axes, value in zip(row[0], values, strict=True):
@@ -189,10 +192,10 @@ def participations(tally: pd.DataFrame, clients: int) -> Figure:
     return fig
 
 
-def rehearsal(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figure:
-    """Mean alpha by round and final participations, selector by selector."""
+def selectors_at_fixed_model(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figure:
+    """Mean alpha by round and final participations at a fixed model, selector by selector."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
-    curves(alphas, "curve", "alpha", "mean alpha of the participants", ax=left)
+    _curves(left, alphas, "curve", "alpha", "mean alpha of the participants")
     left.set_ylim(0, None)
     last = tally[tally["round"] == tally["round"].max()]
     for name, look in _looks(last["curve"]).items():
@@ -203,8 +206,8 @@ def rehearsal(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figure:
     return fig
 
 
-def fixed_models(shares: pd.DataFrame, even: float) -> Figure:
-    """Poisoners' share of the participations of each selector, one bar a condition."""
+def poisoners_at_fixed_models(shares: pd.DataFrame, even: float) -> Figure:
+    """Poisoners' share of each selector's participations at fixed models, one bar per condition."""
     fig, axes = plt.subplots(figsize=(9, 4.2))
     seaborn.barplot(shares, x="selector", y="share", hue="condition", ax=axes, errorbar="sd")
     axes.axhline(even, color="0.25", linestyle=":", label="even draw")
@@ -215,8 +218,8 @@ def fixed_models(shares: pd.DataFrame, even: float) -> Figure:
 
 def poisoners(frame: pd.DataFrame, even: float) -> Figure:
     """Share of participations that fell to poisoners so far, over rounds."""
-    fig = curves(frame[frame["round"] > 0], "selector", "poisoners", "poisoners' share of participations")
-    (axes,) = fig.axes
+    fig, axes = plt.subplots(figsize=(7.6, 4.4))
+    _curves(axes, frame[frame["round"] > 0], "selector", "poisoners", "poisoners' share of participations")
     axes.axhline(even, color="0.25", linestyle=":", label="even draw")
     axes.set_ylim(0, None)
     axes.legend(fontsize=9)

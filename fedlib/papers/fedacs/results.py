@@ -13,23 +13,23 @@ def summary(
 ) -> pd.DataFrame:
     """`show.mean_sd`, but one seed has no spread to show, and what was not measured is a dash."""
     shown = show.mean_sd(frame, value, rows, columns, scale, digits)
-    alone = frame["seed"].nunique() == 1
-    return shown.map(lambda cell: _cell(cell, alone))
+    one_seed = len(frame["seed"].unique()) == 1
+    return shown.map(lambda cell: _cell(cell, one_seed))
 
 
-def _cell(cell: str, alone: bool) -> str:
+def _cell(cell: str, one_seed: bool) -> str:
     if not isinstance(cell, str) or cell.startswith("nan"):
         return "-"
-    return cell.split(" ± ")[0] if alone else cell
+    return cell.split(" ± ")[0] if one_seed else cell
 
 
-def by_definition(frame: pd.DataFrame, value: str) -> pd.DataFrame:
+def blank_baseline(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     """The frame with `value` blank for the baseline, whose improvement and speed-up no run can change."""
     return frame.assign(**{value: frame[value].where(frame["method"] != BASELINE)})
 
 
 def terminal(frame: pd.DataFrame, keys: list[str], last: int, columns: tuple[str, ...] = ("accuracy",)) -> pd.DataFrame:
-    """One row a run: means over the measured rounds among its `last` rounds."""
+    """One row per run: means over the measured rounds among its `last` rounds."""
     frame = frame[frame["round"] > frame["round"].max() - last]
     return frame.groupby([*keys, "seed"], sort=False)[list(columns)].mean().reset_index()
 
@@ -43,7 +43,7 @@ def losses_by_skew(ends: pd.DataFrame) -> pd.DataFrame:
 
 
 def improvements(ends: pd.DataFrame) -> pd.DataFrame:
-    """Relative improvement: the gain over the baseline of the seed, as a share of what the environment costs the baseline.
+    """Relative improvement: the gain over the seed's baseline, as a share of what the environment costs the baseline.
 
     The cost is the mean over seeds, because one seed's may be close to zero. Where it is not positive there is nothing
     to recover, and the share is left blank.
@@ -51,9 +51,9 @@ def improvements(ends: pd.DataFrame) -> pd.DataFrame:
     baseline = ends[ends["method"] == BASELINE].pivot(index="seed", columns="environment", values="accuracy")
     lost = baseline["iid"].mean() - baseline.mean()
     rows = ends[ends["environment"] != "iid"].copy()
-    own = [baseline.loc[row.seed, row.environment] for row in rows.itertuples()]
+    baselines = [baseline.loc[row.seed, row.environment] for row in rows.itertuples()]
     gaps = rows["environment"].map(lost.where(lost > 0))
-    rows["improvement"] = (rows["accuracy"] - own) / gaps
+    rows["improvement"] = (rows["accuracy"] - baselines) / gaps
     ideal = ends[ends["environment"] == "iid"].assign(improvement=1.0)
     return pd.concat([ideal, rows], ignore_index=True)
 
@@ -61,11 +61,12 @@ def improvements(ends: pd.DataFrame) -> pd.DataFrame:
 def targets(ends: pd.DataFrame, printed: dict[str, float], share: float) -> dict[str, float]:
     """Accuracy to reach in each environment: the printed one, else this share of the baseline's terminal accuracy."""
     baseline = ends[ends["method"] == BASELINE].groupby("environment", sort=False)["accuracy"].mean()
-    return {name: printed.get(name, share * accuracy) for name, accuracy in baseline.items() if name != "iid"}
+    ours = {name: share * accuracy for name, accuracy in baseline.items() if name != "iid"}
+    return ours | {name: printed[name] for name in ours if name in printed}
 
 
 def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
-    """One row a run: the first measured round at or above the environment's target, blank when it is never reached."""
+    """One row per run: the first measured round at or above the environment's target, blank if it is never reached."""
     rows = []
     for (environment, method, seed), curve in frame.groupby(["environment", "method", "seed"], sort=False):
         if environment in goal:
@@ -78,8 +79,8 @@ def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
 def speedups(reached: pd.DataFrame) -> pd.DataFrame:
     """Rounds of the baseline over rounds of the method, seed by seed."""
     baseline = reached[reached["method"] == BASELINE].set_index(["environment", "seed"])["rounds"]
-    own = [baseline.loc[row.environment, row.seed] for row in reached.itertuples()]
-    return reached.assign(speedup=np.array(own) / reached["rounds"])
+    baselines = [baseline.loc[row.environment, row.seed] for row in reached.itertuples()]
+    return reached.assign(speedup=np.array(baselines) / reached["rounds"])
 
 
 def observed_rewards(frame: pd.DataFrame, alphas: tuple[float, ...], group: int) -> pd.DataFrame:
@@ -99,29 +100,47 @@ def reward_medians(rewards: pd.DataFrame) -> pd.DataFrame:
 def rank_correlations(rewards: pd.DataFrame) -> pd.DataFrame:
     """Spearman's rho of Q = -reward against alpha over the observed clients, round by round."""
     rows = [
-        {"seed": seed, "round": round, "rho": -own["reward"].corr(own["alpha"], method="spearman")}
-        for (seed, round), own in rewards.groupby(["seed", "round"])
+        {"seed": seed, "round": round, "rho": -clients["reward"].corr(clients["alpha"], method="spearman")}
+        for (seed, round), clients in rewards.groupby(["seed", "round"])
     ]
     return pd.DataFrame(rows)
 
 
 def tallies(frame: pd.DataFrame, keys: list[str], alphas: dict[int, np.ndarray]) -> pd.DataFrame:
-    """Fig. 9: how often each client took part up to each measured round; `place` 1 is the client with the lowest alpha."""
+    """Fig. 9: how often each client took part up to each measured round; `place` 1 has the lowest alpha."""
     columns = [f"times_{client}" for client in range(len(next(iter(alphas.values()))))]
     parts = []
-    for seed, own in frame.groupby("seed"):
+    for seed, runs in frame.groupby("seed"):
         order = np.argsort(alphas[seed], kind="stable")
-        long = own.melt([*keys, "seed", "round"], columns, "client", "times")
+        long = runs.melt([*keys, "seed", "round"], columns, "client", "times")
         client = long["client"].str.removeprefix("times_").astype(int)
         place = pd.Series(np.argsort(order) + 1)
         parts.append(long.assign(client=client, alpha=alphas[seed][client], place=place.loc[client].to_numpy()))
     return pd.concat(parts, ignore_index=True)
 
 
+def tally_choices(chosen: np.ndarray, alphas: np.ndarray, every: int) -> pd.DataFrame:
+    """The same for choices at a fixed model, (rounds, kappa): up to every k-th round, laid out as `tallies` does."""
+    place = np.argsort(np.argsort(alphas, kind="stable")) + 1
+    parts = [
+        pd.DataFrame(
+            {
+                "round": last,
+                "client": np.arange(len(alphas)),
+                "times": np.bincount(chosen[:last].ravel(), minlength=len(alphas)),
+                "alpha": alphas,
+                "place": place,
+            }
+        )
+        for last in range(0, len(chosen) + 1, every)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
 def mean_alphas(tally: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Fig. 8: mean alpha of all who took part since the last measured round."""
-    each = tally.assign(weighted=tally["times"] * tally["alpha"])
-    sums = each.groupby([*keys, "seed", "round"], sort=False)[["times", "weighted"]].sum()
+    weighted = tally.assign(weighted=tally["times"] * tally["alpha"])
+    sums = weighted.groupby([*keys, "seed", "round"], sort=False)[["times", "weighted"]].sum()
     steps = sums.groupby([*keys, "seed"], sort=False).diff().dropna()
     return (steps["weighted"] / steps["times"]).rename("alpha").reset_index()
 

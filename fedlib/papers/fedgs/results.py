@@ -1,0 +1,233 @@
+"""From records to the numbers and tables of the FedGS notebooks, in the order of the notebooks."""
+
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+import pandas as pd
+
+from fedlib.judging import curves
+from fedlib.papers.fedgs.experiments.comparison import BASELINE, FEDGS, PRINTED_ROUNDS, FactorySetting
+from fedlib.papers.fedgs.experiments.timing import (
+    ROUND_SECONDS,
+    ROUNDS_TO_TARGET,
+    RoundTiming,
+    fedgs_s,
+    flips,
+    sweep,
+    threshold,
+)
+from fedlib.problem.federation import Federation
+
+# Samplers and initialisers: Figs. 3 and 4
+
+
+def iid_divergence(real: np.ndarray, samples: int) -> float:
+    """Root of the mean squared divergence of this many samples drawn independently from the real distribution."""
+    return float(np.sqrt((1 - np.sum(real * real)) / samples))
+
+
+def initialiser_ends(curves: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFrame:
+    """One row per problem and initialiser, and one for its optimum: final divergence and iterations."""
+    last = curves.groupby(["seed", "factory", "initialiser"], sort=False).tail(1)
+    last = last.rename(columns={"iteration": "iterations"})
+    optimum = compared[compared["sampler"] == "Brute"].assign(initialiser="Brute")
+    columns = ["seed", "factory", "initialiser", "divergence", "iterations"]
+    return pd.concat([last, optimum], ignore_index=True)[columns].assign(point="final")
+
+
+def over_factories(compared: pd.DataFrame) -> pd.DataFrame:
+    """The divergences with point "factory", and each seed's and sampler's lowest and highest over the factories."""
+    divergences = compared.drop(columns="seconds")
+    grouped = divergences.groupby(["seed", "sampler"], sort=False)["divergence"]
+    points = {"lowest": "min", "highest": "max"}
+    extremes = [grouped.agg(how).reset_index().assign(point=point) for point, how in points.items()]
+    return pd.concat([divergences.assign(point="factory"), *extremes], ignore_index=True)
+
+
+def sampler_times(compared: pd.DataFrame) -> pd.DataFrame:
+    """For each seed and sampler the median seconds of one selection."""
+    return compared.groupby(["seed", "sampler"], sort=False)["seconds"].median().reset_index().assign(point="median")
+
+
+def gaps_to_optimum(compared: pd.DataFrame) -> pd.DataFrame:
+    """Mean and largest gap of each sampler to the optimum, and in how many of the problems it finds the optimum."""
+    wide = compared.pivot_table(index=["seed", "factory"], columns="sampler", values="divergence", sort=False)
+    gap = wide.sub(wide["Brute"], axis=0)
+    shown = pd.DataFrame({"mean gap": gap.mean(), "largest gap": gap.max(), "optimum found": (gap < 1e-12).sum()})
+    return shown.reindex(compared["sampler"].unique()).assign(problems=len(gap))
+
+
+def arrivals(trace: pd.DataFrame) -> pd.DataFrame:
+    """For each sampler where and when it ends, and the seconds until it is as good as GBP-CS (infinite: never)."""
+    level = trace[trace["sampler"] == "GBP-CS"]["divergence"].iloc[-1]
+    rows = []
+    for name, reports in trace.groupby("sampler", sort=False):
+        last, good = reports.iloc[-1], reports[reports["divergence"] <= level]
+        about = {column: last[column] for column in ("seed", "factory", "divergence", "seconds")}
+        rows.append({"sampler": name} | about | {"seconds_to_level": good["seconds"].iloc[0] if len(good) else np.inf})
+    return pd.DataFrame(rows)
+
+
+def sampler_ends(compared: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
+    """The final divergences of all problems, with the arrival times of the one that was traced."""
+    times = arrived[["seed", "factory", "sampler", "seconds_to_level"]]
+    return compared.merge(times, how="left", on=["seed", "factory", "sampler"]).assign(point="final")
+
+
+# Table II: final scores, and what they cost
+
+PRINTED_TARGET = 0.82
+TARGET_SHARE = 82.0 / 82.1  # the printed target as a share of what FedAvg ends with, by Table II
+TABLE2_COLUMNS = {"fedgs/table2-loss": "loss", "fedgs/table2-rounds": "rounds", "fedgs/table2-gain": "gain"}
+COSTS = ["sample gradients", "steps one after another", "models inside factories", "models to and from the cloud"]
+
+
+def target_accuracy(frame: pd.DataFrame, last: int, rounds: int) -> float:
+    """82% where the printed rounds are run; else the same share of what FedAvg ends with as in the table."""
+    if rounds >= PRINTED_ROUNDS:
+        return PRINTED_TARGET
+    baseline = frame[frame["method"] == BASELINE.name].sort_values("round").groupby("seed")["accuracy"]
+    return float(TARGET_SHARE * baseline.apply(lambda accuracy: accuracy.tail(last).mean()).mean())
+
+
+def final_scores(frame: pd.DataFrame, last: int, target: float, rounds: int) -> pd.DataFrame:
+    """One row per run as the ledger wants it: final scores, rounds to the target, gain over FedAvg of the same seed."""
+    scores = curves.final(frame, ["method", "data_set"], last, target).assign(stage="final")
+    baseline = scores[scores["method"] == BASELINE.name].set_index("seed")["accuracy"]
+    scores["gain"] = scores["accuracy"] - scores["seed"].map(baseline)
+    scores["rounds_of_500"] = scores["rounds_to_target"] if rounds == PRINTED_ROUNDS else np.nan
+    return scores
+
+
+def table2(scores: pd.DataFrame) -> pd.DataFrame:
+    """Table II for reading: accuracy and gain in percent, loss, rounds to the target; means over seeds."""
+    means = scores.groupby("method", sort=False)[["accuracy", "gain", "loss", "rounds_to_target"]].mean()
+    means[["accuracy", "gain"]] *= 100
+    shown = means.round({"accuracy": 1, "gain": 1, "loss": 3, "rounds_to_target": 1})
+    names = {"accuracy": "accuracy, %", "gain": "gain over FedAvg, %", "rounds_to_target": "rounds to target"}
+    return shown.rename(columns=names)
+
+
+def costs(setting: FactorySetting, federation: Federation) -> pd.DataFrame:
+    """What a round costs: sample gradients, steps one after another, and models sent, for FedGS and for its rivals.
+
+    A rival's participants download and upload one model each through the cloud. In FedGS each selected device exchanges
+    its model with the base station in every iteration, and only the base stations exchange theirs with the cloud.
+    """
+    taking_part = setting.factories * setting.selected
+    mean = float(federation.sizes.mean())
+    steps = float(np.mean([setting.epochs * ceil(size / setting.batch) for size in federation.sizes.tolist()]))
+    rival = (setting.epochs * mean * taking_part, steps, 0, 2 * taking_part)
+    drawn = setting.iterations * setting.batch * taking_part
+    fedgs = (drawn, setting.iterations, 2 * taking_part * setting.iterations, 2 * setting.factories)
+    index = pd.Index(["each rival", FEDGS], name="method")
+    table = pd.DataFrame([rival, fedgs], columns=COSTS, index=index, dtype=float)
+    table.loc["FedGS / rival"] = table.loc[FEDGS] / table.loc["each rival"].replace(0, np.nan)
+    return table.reset_index()
+
+
+def costs_in_words(costs: pd.DataFrame) -> str:
+    """The table of costs as sentences."""
+    by_method = costs.set_index("method")
+    fedgs, rival = by_method.loc[FEDGS], by_method.loc["each rival"]
+    gradients, steps, inside, outside = COSTS
+    return (
+        f"In a round a rival computes {rival[gradients]:.0f} sample gradients in about {rival[steps]:.0f} steps a "
+        f"device and moves {rival[outside]:.0f} models through the cloud.\n"
+        f"FedGS computes {fedgs[gradients]:.0f} in {fedgs[steps]:.0f} steps, moves {fedgs[inside]:.0f} models inside "
+        f"its factories and {fedgs[outside]:.0f} through the cloud."
+    )
+
+
+def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of FedGS and FedAvg at the largest price both have paid: rounds, sample gradients, cloud traffic."""
+    by_method = costs.set_index("method")
+    by_round = frame.groupby(["method", "round"])["accuracy"].mean()
+    payers = {FEDGS: FEDGS, BASELINE.name: "each rival"}
+    rows = []
+    for label in ("rounds", "sample gradients", "models to and from the cloud"):
+        prices = {name: 1.0 if label == "rounds" else by_method.loc[payer, label] for name, payer in payers.items()}
+        budget = min(by_round[name].index.max() * price for name, price in prices.items())
+        accuracy = {
+            name: np.interp(budget / price, by_round[name].index, by_round[name]) for name, price in prices.items()
+        }
+        lead = accuracy[FEDGS] - accuracy[BASELINE.name]
+        rows.append({"at equal": label, "price": budget} | accuracy | {"lead": lead})
+    return pd.DataFrame(rows)
+
+
+# Hyper-parameters: Figs. 5 and 7
+
+
+def grid_scores(frame: pd.DataFrame, axes: list[str], last: int) -> pd.DataFrame:
+    """One row per run with its final scores; diverged runs keep the accuracy they have."""
+    return curves.final(frame, ["method", *axes], last, 1.0).drop(columns=["rounds_to_target", "roughness"])
+
+
+def best_rates(tuned: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Client and server rate with the highest accuracy, method by method; of equals the first of the grid."""
+    best = tuned.loc[tuned.groupby("method", sort=False)["accuracy"].idxmax()]
+    return {row.method: (row.client_lr, row.server_lr) for row in best.itertuples()}
+
+
+def accuracy_surface(scores: pd.DataFrame, rows: str, columns: str) -> pd.DataFrame:
+    """Mean accuracy over seeds in percent as a table."""
+    return scores.pivot_table(index=rows, columns=columns, values="accuracy").mul(100)
+
+
+# The time of a round: Proposition 4
+
+
+def crossings(timing: RoundTiming) -> pd.DataFrame:
+    """The flips as a table."""
+    wins = {"iterations": "below", "factories": "above", "selected": "above", "ratio": "above"}
+    symbols = {"iterations": "T", "factories": "M", "selected": "L", "ratio": "B_int / B_ext"}
+    places = flips(timing).items()
+    rows = [(symbols[name], f"{getattr(timing, name):g}", f"{wins[name]} {place:.3g}") for name, place in places]
+    return pd.DataFrame(rows, columns=["what moves", "here", "FedGS is faster"]).set_index("what moves")
+
+
+def round_seconds(timing: RoundTiming, ratios: list[float]) -> pd.DataFrame:
+    """Seconds of a round of FedGS and FedAvg at each ratio."""
+    moved = _over_ratios(timing, ratios)
+    return moved[moved["method"].isin(["FedGS", "FedAvg"])]
+
+
+def _over_ratios(timing: RoundTiming, ratios: list[float]) -> pd.DataFrame:
+    return sweep(timing, {"ratio": ratios}).rename(columns={"value": "ratio"}).drop(columns="sweep")
+
+
+def hours_to_target(timing: RoundTiming, ratios: list[float]) -> pd.DataFrame:
+    """Hours to 82% accuracy with the rounds that Table II prints, over the ratio."""
+    moved = _over_ratios(timing, ratios)
+    rounds = [ROUNDS_TO_TARGET[method.split(",")[0]] for method in moved["method"]]
+    return moved.assign(rounds=rounds, hours=moved["seconds"] * rounds / 3600)
+
+
+def break_even(timing: RoundTiming) -> pd.DataFrame:
+    """The ratio from which FedGS needs less time than each rival, for one round and to 82%, T_select left in."""
+    counts = {"one round": (1, 1), "to 82%": (ROUNDS_TO_TARGET["FedGS"], ROUNDS_TO_TARGET["FedAvg"])}
+    ends = [replace(timing, ratio=1.0), replace(timing, ratio=np.inf)]
+    rows = []
+    for method, seconds in list(ROUND_SECONDS.items())[1:]:
+        for time, (ours, theirs) in counts.items():
+            place = _crossing(*(float(ours * fedgs_s(end) - theirs * seconds(end)) for end in ends))
+            rows.append({"against": method, "time": time, "FedGS is faster from a ratio of": place})
+    return pd.DataFrame(rows)
+
+
+def _crossing(at_one: float, at_infinity: float) -> float:
+    """The ratio at which a difference of times is zero: it is linear in 1 / ratio, so two points tell all."""
+    return max(0.0, 1 - at_one / at_infinity) if at_infinity < 0 else np.inf
+
+
+def who_is_faster(timing: RoundTiming) -> str:
+    """The times of a round, and what the condition says, in words."""
+    seconds = {name: float(round_s(timing)) for name, round_s in ROUND_SECONDS.items()}
+    times = ", ".join(f"{name}: {value:.0f} s" for name, value in seconds.items())
+    place = float(threshold(timing))
+    if not np.isfinite(place):
+        return f"{times}. With one device a factory there is nothing to save: FedAvg's round is never the longer one."
+    holds = "holds" if place < timing.ratio else "does not hold"
+    return f"{times}. TL/(M(L-1)) = {place:.2f} < {timing.ratio:g} {holds}."
