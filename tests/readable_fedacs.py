@@ -10,8 +10,8 @@ from fedlib.problem import layout
 
 def insight(federation, weights: torch.Tensor, client: int, lr: float) -> torch.Tensor:
     """Delta w_i of Eq. (6) by autograd through the whole network, of which the last layer is sent."""
-    everything = lr * readable.gradient(federation, weights, federation.rows[client])
-    last = layout.blocks(federation.network)[-1]
+    everything = lr * readable.gradient(federation, weights, federation.rows[client])[0]
+    last = federation.network.head
     return everything[last.start : last.stop].double()
 
 

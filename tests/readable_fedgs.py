@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from fedlib.algorithms.fedmmd import WIDTHS
 from fedlib.engine import readable
-from fedlib.engine.work import client_batches
+from fedlib.engine.minibatches import client_positions
 from fedlib.problem import layout
 from fedlib.problem.streams import generator
 
@@ -69,7 +69,7 @@ class ReadableFedGS:
         """Local steps (3) of the selected devices and internal synchronisation (4)."""
         average = torch.zeros_like(model)
         for device in random + self.select(random, others):
-            gradient = readable.gradient(self.federation, model, torch.tensor(self.next_batch(device)))
+            gradient = readable.gradient(self.federation, model, torch.tensor(self.next_batch(device)))[0]
             average += (model - self.options.lr * gradient) / self.options.devices
             for _ in range(self.options.batch):
                 self.queues[device].popleft()
@@ -96,7 +96,7 @@ def averaged(federation, algorithm, round, train_client):
     average = 0
     for client in clients:
         own = federation.rows[client]
-        positions = client_batches(federation, client, algorithm.work(round), round)
+        positions = client_positions(federation, client, algorithm.work(round), round)
         batches = [own[torch.as_tensor(np.asarray(place))] for place in positions]
         average = average + len(own) / total * train_client(client, batches)
     return average
@@ -111,7 +111,7 @@ def descend(parameters, loss, lr):
 
 
 def network_with(federation, weights):
-    network = deepcopy(federation.network)
+    network = deepcopy(federation.network.layers)
     layout.load(network, weights)
     return network
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from torch.nn import functional
 
-from fedlib.engine import readable
-from fedlib.engine.work import client_batches
+from fedlib.engine import Cohort, readable
+from fedlib.engine.minibatches import client_positions
 from fedlib.problem import layout
 
 
@@ -28,7 +28,7 @@ def samples(federation, devices) -> int:
 def sgd(federation, weights, device, work, round, visit=0):
     """SGD(w, D_device) of Algorithm 1: one visit, momentum from zero, the next order of the samples."""
     work = replace(work, epochs_done=visit * work.epochs)
-    return readable.train_one(federation, weights, device, work, round)
+    return readable.train(federation, Cohort([device], weights), work, round).weights[0]
 
 
 def fedsr(federation, algorithm, rounds: int) -> torch.Tensor:
@@ -72,10 +72,10 @@ def hierfavg(federation, algorithm, rounds: int) -> torch.Tensor:
 
 def network_with(federation, weights: torch.Tensor, rows: torch.Tensor):
     """Representation and loss of the network itself on these rows, with these weights loaded."""
-    layout.load(federation.network, weights)
-    federation.network.zero_grad()
-    seen = federation.network[:-1](readable.network_input(federation, rows))
-    return seen, functional.cross_entropy(federation.network[-1](seen), federation.y[rows])
+    layout.load(federation.network.layers, weights)
+    federation.network.layers.zero_grad()
+    seen = federation.network.layers[:-1](readable.network_input(federation, rows))
+    return seen, functional.cross_entropy(federation.network.layers[-1](seen), federation.y[rows])
 
 
 def contrast(z, z_glob, z_prev, temperature: float) -> torch.Tensor:
@@ -88,9 +88,9 @@ def contrast(z, z_glob, z_prev, temperature: float) -> torch.Tensor:
 def descend_by_autograd(federation, device, work, round, loss_at, start) -> torch.Tensor:
     """SGD with momentum on any loss(weights, rows) that leaves its gradients in the network."""
     weights, velocity = start.clone(), torch.zeros_like(start)
-    for positions in client_batches(federation, device, work, round):
+    for positions in client_positions(federation, device, work, round):
         loss_at(weights, federation.rows[device][torch.as_tensor(positions)]).backward()
-        velocity = work.momentum * velocity + layout.gradients(federation.network)
+        velocity = work.momentum * velocity + layout.gradients(federation.network.layers)
         weights = weights - work.lr * velocity
     return weights
 
@@ -124,7 +124,7 @@ def fedprox(federation, algorithm, rounds: int) -> torch.Tensor:
 
             def loss_at(weights, rows, received=w_glob):
                 _, cross_entropy = network_with(federation, weights, rows)
-                layers = layout.layers(federation.network)
+                layers = layout.layers(federation.network.layers)
                 now = [torch.cat([layer.weight.flatten(1), layer.bias[:, None]], dim=1).flatten() for layer in layers]
                 return cross_entropy + algorithm.mu / 2 * (torch.cat(now) - received).square().sum()
 
@@ -139,5 +139,5 @@ def centralised(federation, algorithm, rounds: int) -> torch.Tensor:
     heap = replace(federation, rows=(torch.arange(len(federation.y)),))
     w = federation.start
     for t in range(1, rounds + 1):
-        w = readable.train_one(heap, w, 0, algorithm.work(t), t)
+        w = readable.train(heap, Cohort([0], w), algorithm.work(t), t).weights[0]
     return w

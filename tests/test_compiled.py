@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlib.engine.compiled import network, tiles
+from fedlib.engine.compiled import dense, tiles
 
 sizes = st.integers(1, 40)
 seeds = st.integers(0, 2**32 - 1)
@@ -59,12 +59,12 @@ def test_a_sum_is_rounded_once_a_term_and_lanes_are_added_by_halves():
 
 def test_exponentials_are_good_to_the_last_places():
     x = -np.concatenate([np.linspace(0, 1, 5001), np.linspace(1, 86, 5001)]).astype(np.float32)
-    found = np.array([network._exponential(value) for value in x], np.float32)
+    found = np.array([dense._exponential(value) for value in x], np.float32)
     exact = np.exp(x.astype(float))
     assert np.abs(found / exact - 1).max() < 2.5e-7
-    assert network._exponential(np.float32(0)) == 1
-    assert 0 < network._exponential(np.float32(-1e30)) < 1e-37, "far below, nearly nothing: no overflow, no zero"
-    assert np.isnan(network._exponential(np.float32("nan")))
+    assert dense._exponential(np.float32(0)) == 1
+    assert 0 < dense._exponential(np.float32(-1e30)) < 1e-37, "far below, nearly nothing: no overflow, no zero"
+    assert np.isnan(dense._exponential(np.float32("nan")))
 
 
 def blocks_of(*widths):
@@ -114,7 +114,7 @@ def test_gradients_of_any_dense_network_and_any_number_of_samples(widths, classe
     y, rows = rng.integers(0, classes, count + 3), rng.integers(0, count + 3, count)
     share, weights = rng.random(count, dtype=np.float32) / count, 0.3 * matrix(rng, 1, size)
     out = np.full((1, size), 7, np.float32)
-    network.gradients(table, weights, x, y, rows, share, np.array([0]), np.array([count]), np.float32(l2), out)
+    dense.gradients(table, weights, x, y, rows, share, np.array([0]), np.array([count]), np.float32(l2), out)
     exact = gradient_by_numpy(table, weights[0], x[rows], y[rows], share) + l2 * weights[0]
     np.testing.assert_allclose(out[0], exact, rtol=1e-4, atol=2e-6)
 
@@ -125,7 +125,7 @@ def test_samples_without_a_share_change_no_digit():
     x, y = with_ones(matrix(rng, 9, 11)).astype(np.float32), rng.integers(0, 4, 9)
     weights, share = matrix(rng, 1, size), np.full(9, 1 / 5, np.float32) * (np.arange(9) < 5)
     padded, plain = np.empty_like(weights), np.empty_like(weights)
-    network.gradients(
+    dense.gradients(
         table,
         weights,
         x,
@@ -137,7 +137,7 @@ def test_samples_without_a_share_change_no_digit():
         np.float32(0),
         padded,
     )
-    network.gradients(
+    dense.gradients(
         table,
         weights,
         x,
@@ -159,10 +159,10 @@ def test_a_diverged_model_shows_it():
     weights, x = matrix(rng, 1, size), with_ones(matrix(rng, 8, 5)).astype(np.float32)
     weights[0, 3] = np.nan
     found, out = np.zeros((8, 3), np.float32), np.zeros_like(weights)
-    network.logits(table, weights[0], x, found)
+    dense.logits(table, weights[0], x, found)
     assert np.isnan(found).all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         y, share = np.zeros(8, np.int64), np.full(8, 1 / 8, np.float32)
-        network.gradients(table, weights, x, y, np.arange(8), share, np.array([0]), np.array([8]), np.float32(0), out)
+        dense.gradients(table, weights, x, y, np.arange(8), share, np.array([0]), np.array([8]), np.float32(0), out)
     assert np.isnan(out).any()

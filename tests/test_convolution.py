@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import fedlib  # noqa: F401  first: it pins numerics
-from fedlib.engine import conv
+from fedlib.engine import convolution
 from fedlib.problem import layout
 
 CASES = [  # batch, height, width, channels, outputs, kernel, padding
@@ -50,7 +50,7 @@ def test_values_and_gradients_are_those_of_torch(case, pools, rectifies):
     x = drawn(batch, height, width, channels).movedim(-1, 1).requires_grad_()
     doubled = x.detach().double().requires_grad_()
     flat = layout.flatten(net).requires_grad_()
-    found, expected = conv.outputs(net, flat, x)[1], exact(doubled)
+    found, expected = convolution.outputs(net, flat, x)[1], exact(doubled)
     assert found.shape == expected.shape and close(found, expected)
     error = drawn(*found.shape, seed=1)
     by_flat, by_x = torch.autograd.grad(found, [flat, x], error)
@@ -64,9 +64,9 @@ def test_a_sample_has_the_same_bytes_in_any_batch(case):
     _, height, width, channels, outputs, kernel, padding = case
     net = network(channels, outputs, kernel, padding, True, True)
     x, flat = drawn(7, height, width, channels).movedim(-1, 1), layout.flatten(net)
-    found = conv.outputs(net, flat, x)[1]
+    found = convolution.outputs(net, flat, x)[1]
     for count in (1, 2, 5):
-        assert torch.equal(conv.outputs(net, flat, x[:count])[1], found[:count])
+        assert torch.equal(convolution.outputs(net, flat, x[:count])[1], found[:count])
 
 
 def one_to_one() -> tuple[nn.Sequential, torch.Tensor]:
@@ -78,7 +78,7 @@ def one_to_one() -> tuple[nn.Sequential, torch.Tensor]:
 def test_of_equal_values_in_a_square_the_first_gets_the_error():
     net, flat = one_to_one()
     x = torch.ones(2, 1, 5, 5).requires_grad_()
-    (by_x,) = torch.autograd.grad(conv.outputs(net, flat, x)[1].sum(), x)
+    (by_x,) = torch.autograd.grad(convolution.outputs(net, flat, x)[1].sum(), x)
     expected = torch.zeros(5, 5)
     expected[:4:2, :4:2] = 1
     assert torch.equal(by_x[0, 0], expected)
@@ -89,7 +89,7 @@ def test_nan_goes_through_pooling_and_rectifier_and_so_does_its_error():
     x = -torch.rand(2, 1, 4, 4)
     x[0, 0, 1, 0] = torch.nan
     x = x.requires_grad_()
-    found = conv.outputs(net, flat, x)[1]
+    found = convolution.outputs(net, flat, x)[1]
     expected = functional.relu(functional.max_pool2d(x, 2))
     assert torch.equal(found.isnan(), expected.isnan()) and int(found.isnan().sum()) == 1
     (by_x,) = torch.autograd.grad(found.sum(), x)
@@ -109,10 +109,10 @@ def test_nan_goes_through_pooling_and_rectifier_and_so_does_its_error():
 )
 def test_other_layers_are_left_to_torch(layers):
     net, x = nn.Sequential(*layers), drawn(3, 3, 13, 13)
-    found = conv.outputs(net, layout.flatten(net), x)[1]
+    found = convolution.outputs(net, layout.flatten(net), x)[1]
     assert torch.allclose(found, net(x), atol=1e-5)
 
 
 def test_an_empty_batch_stays_empty():
     net = network(3, 4, 3, 0, True, True)
-    assert conv.outputs(net, layout.flatten(net), torch.empty(0, 3, 8, 8))[1].shape == (0, 4, 3, 3)
+    assert convolution.outputs(net, layout.flatten(net), torch.empty(0, 3, 8, 8))[1].shape == (0, 4, 3, 3)

@@ -30,7 +30,7 @@ def test_the_server_moves_as_fedavg_does(make_federation):
     found = drift.measure(federation, federation.start, WORK)
     clients = np.arange(5)
     shares = federation.sizes / federation.sizes.sum()
-    average = engine.train_mean(federation, federation.start, clients, WORK, 1, shares)
+    average = engine.train_mean(federation, engine.Cohort(clients, federation.start), WORK, 1, shares).weights
     assert found.server_length == pytest.approx(float((average - federation.start).norm()), rel=1e-4)
     assert found.server_recall == pytest.approx(drift.recall(federation, average), abs=0.02)
 
@@ -54,7 +54,9 @@ def test_recall_averages_to_accuracy_when_classes_are_even(make_federation):
     federation = make_federation()
     classes = np.bincount(federation.y_test.numpy())
     recalls = drift.recall(federation, federation.start)
-    accuracy = engine.evaluate(federation, federation.start)["accuracy"]
+    accuracy = engine.evaluate(
+        federation.network, federation.start, federation.x_test, federation.y_test
+    )["accuracy"]
     assert (recalls * classes).sum() / classes.sum() == pytest.approx(accuracy)
 
 

@@ -14,7 +14,7 @@ from fedlib import engine, wireless
 from fedlib.algorithms import create
 from fedlib.algorithms.fcbafl import global_loss, local_accuracy
 from fedlib.engine import readable
-from fedlib.engine.work import client_batches
+from fedlib.engine.minibatches import client_positions
 from fedlib.judging import checks, ledger
 from fedlib.papers.fcbafl import audits, energy, learning, pictures
 from fedlib.papers.fcbafl.explorer import explorer
@@ -38,7 +38,7 @@ class ReadableFCBAFL:
 
     def own_gradient(self, n, model, rows=None):
         """grad F_n of (1), or its estimate on some rows."""
-        return readable.gradient(self.federation, model, self.federation.rows[n] if rows is None else rows)
+        return readable.gradient(self.federation, model, self.federation.rows[n] if rows is None else rows)[0]
 
     def average(self, vectors):
         """(10) and (11)."""
@@ -51,7 +51,7 @@ class ReadableFCBAFL:
             rows = None
             if self.batch is not None:
                 work = engine.Work(lr=self.lr, batch=self.batch, steps=self.iterations)
-                rows = self.federation.rows[n][torch.as_tensor(client_batches(self.federation, n, work, round)[k])]
+                rows = self.federation.rows[n][torch.as_tensor(client_positions(self.federation, n, work, round)[k])]
             model = model - self.lr * (self.own_gradient(n, model, rows) + self.eta * self.gradient - at_start)
         return model
 
@@ -72,7 +72,7 @@ def optimum(federation, steps=4000, lr=0.5):
     """The minimum of the global loss by plain gradient descent."""
     weights, everyone = federation.start.clone(), np.arange(federation.clients)
     for _ in range(steps):
-        weights = weights - lr * engine.union_gradient(federation, weights, everyone)
+        weights = weights - lr * engine.pooled_gradient(federation, weights, everyone)
     return weights
 
 
@@ -101,7 +101,7 @@ def test_one_exact_local_step_is_gradient_descent_on_the_global_loss(make_federa
     state = run(create("fcbafl", lr=lr, eta=eta, steps=1, batch=None), fed, 6)
     weights, everyone = fed.start.clone(), torch.cat(fed.rows)
     for _ in range(6):
-        weights = weights - lr * eta * readable.gradient(fed, weights, everyone)
+        weights = weights - lr * eta * readable.gradient(fed, weights, everyone)[0]
     torch.testing.assert_close(state["weights"], weights, rtol=1e-4, atol=1e-6)
 
 
@@ -138,7 +138,7 @@ def test_exact_local_solutions_report_the_gradient_minus_the_last_estimate(make_
     algorithm = create("fcbafl", lr=0.3, eta=0.5, steps=1500, batch=None)
     before = algorithm.init(fed)
     after = algorithm.round(fed, before, 1)
-    true = engine.union_gradient(fed, before["weights"], np.arange(fed.clients))
+    true = engine.pooled_gradient(fed, before["weights"], np.arange(fed.clients))
     torch.testing.assert_close(after["gradient"], true - 0.5 * before["gradient"], rtol=1e-3, atol=1e-5)
     assert after["theta"].max() < 1e-3
 
@@ -169,8 +169,8 @@ def test_without_correction_it_is_fedavg(make_federation):
 
 def test_full_batches_equal_passes_with_one_batch_that_holds_everything(make_federation):
     fed, clients = make_federation(l2=0.01), np.arange(10)
-    passes = engine.train(fed, fed.start, clients, engine.Work(lr=0.2, batch=1000, epochs=5), 1)
-    full = engine.train(fed, fed.start, clients, engine.Work(lr=0.2, batch=None, steps=5), 1)
+    passes = engine.train(fed, engine.Cohort(clients, fed.start), engine.Work(lr=0.2, batch=1000, epochs=5), 1).weights
+    full = engine.train(fed, engine.Cohort(clients, fed.start), engine.Work(lr=0.2, batch=None, steps=5), 1).weights
     torch.testing.assert_close(full, passes, rtol=1e-4, atol=1e-6)
 
 
@@ -180,8 +180,8 @@ def test_devices_that_share_samples_are_trained_like_devices_that_do_not(make_fe
     alone = make_federation(parts=own)
     shared = make_federation(parts=[*own, own[0]])  # the last repeats the first: samples are shared
     work = engine.Work(lr=0.2, batch=None, steps=3)
-    apart = engine.train(alone, alone.start, np.arange(4), work, 1)
-    beside = engine.train(shared, shared.start, np.arange(5), work, 1)
+    apart = engine.train(alone, engine.Cohort(np.arange(4), alone.start), work, 1).weights
+    beside = engine.train(shared, engine.Cohort(np.arange(5), shared.start), work, 1).weights
     torch.testing.assert_close(beside[:4], apart, rtol=1e-5, atol=1e-7)
     assert torch.equal(beside[4], beside[0])
 
@@ -189,10 +189,10 @@ def test_devices_that_share_samples_are_trained_like_devices_that_do_not(make_fe
 def test_training_loss_is_the_mean_over_samples_plus_the_l2_term(make_federation):
     fed = make_federation(l2=0.1)
     weights = torch.randn(fed.start.shape, generator=torch.Generator().manual_seed(0))
-    engine.layout.load(fed.network, weights)
+    layout.load(fed.network.layers, weights)
     rows = torch.cat(fed.rows)
     with torch.no_grad():
-        mean = torch.nn.functional.cross_entropy(fed.network(readable.network_input(fed, rows)), fed.y[rows])
+        mean = torch.nn.functional.cross_entropy(fed.network.layers(readable.network_input(fed, rows)), fed.y[rows])
     assert global_loss(fed, weights) == pytest.approx(float(mean + 0.05 * (weights**2).sum()), rel=1e-5)
 
 

@@ -31,8 +31,6 @@ from fedlib.algorithms.fedopt import FedAdagrad, FedAdam, FedAvgM, FedYogi
 from fedlib.algorithms.ida import inverse_distance
 from fedlib.data.dataset import from_arrays
 from fedlib.engine import readable
-from fedlib.engine.exponential import exponential
-from fedlib.engine.personal import evaluate_own, training_accuracy
 from fedlib.problem import federation, layout, models
 from fedlib.problem.queues import Streams
 
@@ -235,7 +233,7 @@ def test_the_union_batch_step_is_the_mean_of_the_devices_own_steps(deal):
     fed = deal(l2=0.01)
     own = fed.start + 0.1
     batches = [rows[:5] for rows in fed.rows[:4]]
-    steps = [own - 0.3 * readable.gradient(fed, own, rows) for rows in batches]
+    steps = [own - 0.3 * readable.gradient(fed, own, rows)[0] for rows in batches]
     union = engine.step_on_rows(fed, own.unsqueeze(0), [torch.cat(batches)], lr=0.3)[0]
     assert_equal(union - own, torch.stack(steps).mean(0) - own)
 
@@ -271,27 +269,12 @@ def test_one_factory_that_takes_all_devices_makes_a_step_on_everything(deal):
     fed = deal()
     algorithm = create("fedgs", **FEDGS | {"factories": 1, "devices": CLIENTS, "iterations": 1})
     streams = Streams(fed, 6, np.zeros(CLIENTS, dtype=int))
-    expected = fed.start - 0.2 * readable.gradient(fed, fed.start, torch.as_tensor(streams.rows.ravel()))
+    expected = fed.start - 0.2 * readable.gradient(fed, fed.start, torch.as_tensor(streams.rows.ravel()))[0]
     assert_equal(after_rounds(algorithm, fed, 1)["weights"], expected)
     counts = streams.counts.sum(0)
     real = torch.bincount(fed.y).numpy()
     apart = np.linalg.norm(counts / counts.sum() - real / real.sum())
     assert float(after_rounds(algorithm, fed, 1)["divergence"]) == pytest.approx(apart, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "complaint"),
-    [
-        ({"participation": 0.5}, "leave participation at 1"),
-        ({"devices": 0}, "devices=0 must be at least 1"),
-        ({"iterations": 0}, "iterations=0 must be at least 1"),
-        ({"presampled": 4}, "presampled=4 must lie between 0 and devices=3"),
-        ({"sampler": "oracle"}, "sampler='oracle' must be one of gbp_cs, best_swap"),
-    ],
-)
-def test_fedgs_says_which_setting_is_wrong(wrong, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        create("fedgs", **FEDGS | wrong)
 
 
 def test_fedgs_wants_factories_large_enough(deal):
@@ -345,24 +328,6 @@ def test_fedyogi_by_hand():
     # v = 0.01 + 0.01 * 0.09 = 0.0109 as 0.01 < 0.09; then 0.0109 - 0.01 * 0.01 = 0.0108 as 0.0109 > 0.01
     steps = [0.2 * 0.03 / (sqrt(0.0109) + 0.1), 0.2 * 0.017 / (sqrt(0.0108) + 0.1)]
     assert two_steps(FedYogi, server_lr=0.2, tau=0.1) == pytest.approx([1, 1 + steps[0], 1 + sum(steps)])
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong", "complaint"),
-    [
-        ("fedavgm", {"beta": 1.0}, r"beta=1.0 must lie in \[0, 1\)"),
-        ("fedadam", {"beta2": -0.1}, r"beta2=-0.1 must lie in \[0, 1\)"),
-        ("fedyogi", {"beta1": 1.5}, r"beta1=1.5 must lie in \[0, 1\)"),
-        ("fedadagrad", {"tau": 0}, "tau=0 must be positive"),
-        ("fedopt", {"server_lr": 0}, "server_lr=0 must be positive"),
-        ("fedmmd", {"gamma": -1}, "gamma=-1 must not be negative"),
-        ("fedfusion_multi", {"keep": 1.1}, r"keep=1.1 must lie in \[0, 1\]"),
-        ("cgau", {"layers": 0}, "layers=0 must be at least 1"),
-    ],
-)
-def test_the_rivals_say_which_setting_is_wrong(name, wrong, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        create(name, **wrong)
 
 
 # IDA

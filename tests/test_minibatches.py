@@ -73,7 +73,7 @@ def test_full_batches_are_counted_in_steps():
     ("wrong", "complaint"),
     [
         ({"batch": 0}, "batch=0 must be a whole number of at least 1 or None"),
-        ({"lr": float("nan")}, "lr=nan must be a number above 0"),
+        ({"lr": float("nan")}, "lr=nan must be a number of at least 0"),
         ({"momentum": 2}, r"momentum=2 must be a number in \[0, 1\)"),
         ({"epochs": 1.5}, "epochs=1.5 must be a whole number"),
         ({"weight_decay": "much"}, "weight_decay='much' must be a number of at least 0"),

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 import fedlib
 from fedlib import engine, numerics
-from fedlib.engine import conv, dense
+from fedlib.engine import convolution, dense
 from fedlib.problem import layout, models
 
 ROOT = Path(fedlib.__file__).parents[1]
@@ -129,7 +129,8 @@ SIMULATE = """
 import fedlib, hashlib, json
 import numpy as np
 from conftest import synthetic_arrays
-from fedlib import algorithms, federation, models, partition, simulate
+from fedlib import algorithms, simulate
+from fedlib.problem import federation, models, partition
 from fedlib.data.dataset import from_arrays
 from fedlib.runs.simulation import Progress
 
@@ -219,7 +220,7 @@ def convolutional_gradient(rng) -> torch.Tensor:
     network = models.build("cnn_fedsr", 10, (3, 32, 32))
     pictures = torch.from_numpy(rng.integers(0, 256, (9, 32, 32, 3), np.uint8))
     weights = 0.1 * torch.from_numpy(rng.standard_normal(122_570, np.float32))
-    return conv.gradient(network, weights, conv.images(pictures), torch.arange(9), torch.full((9,), 1 / 9))
+    return convolution.gradient(network, weights, convolution.images(pictures), torch.arange(9), torch.full((9,), 1 / 9))
 
 
 def building_blocks() -> dict[str, str]:

@@ -19,7 +19,7 @@ class FedAvg(Algorithm):
     epochs: Count | None = None  # with neither steps nor epochs: one pass
     momentum: Decay = 0.0
     weight_decay: NonNegative = 0.0  # times the weights, added to every gradient of local training
-    final_lr: Positive | None = None  # the rate of the last round, reached on a cosine; None keeps `lr`
+    final_lr: NonNegative | None = None  # the rate of the last round, reached on a cosine; None keeps `lr`
     rounds: Count | None = None  # over how many rounds the rate falls; needed with `final_lr`, else without meaning
 
     def __post_init__(self):

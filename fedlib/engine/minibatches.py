@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fedlib.problem import Federation, generator
-from fedlib.problem.limits import Count, Decay, NonNegative, Positive, Share, Whole, checked
+from fedlib.problem.limits import Count, Decay, NonNegative, Share, Whole, checked
 
 Batches = list[np.ndarray] | np.ndarray  # one array of positions per minibatch
 
@@ -18,7 +18,7 @@ Batches = list[np.ndarray] | np.ndarray  # one array of positions per minibatch
 class Work:
     """Local stochastic gradient descent: `epochs` passes over a client's data, or `steps` batches drawn with replacement."""
 
-    lr: Positive  # step size
+    lr: NonNegative  # step size
     batch: Count | None  # samples per minibatch; None takes all of the client's in every step
     epochs: Count | None = None
     steps: Count | None = None
