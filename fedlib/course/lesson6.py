@@ -316,7 +316,7 @@ def cell(method: str, deadline_s: float, radius_km: float = 0.5, devices: int = 
     )
 
 
-def plan(method: str, deadline_s: float) -> wireless.Plan:
+def plan(method: str, deadline_s: float) -> wireless.Allocation:
     """The cheapest way for ten participants to make a round of the method in time."""
     return wireless.joint_optimum(wireless.draw_devices(cell(method, deadline_s), generator(0, "devices")), deadline_s)
 
