@@ -14,8 +14,8 @@ import numpy as np
 from fedlib.data import folders
 from fedlib.data.dataset import SAMPLES, WRITERS, Arrays
 from fedlib.data.errors import Damaged, InvalidDropIn
+from fedlib.data.integrity import canonical, checked
 from fedlib.data.known import Known
-from fedlib.data.verify import canonical, checked
 
 FORMAT = (
     "a NumPy .npz file with x_train, x_test (uint8 images N x H x W or N x H x W x 3, or float32 features N x d), "

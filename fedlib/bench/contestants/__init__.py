@@ -1,10 +1,14 @@
-"""Who takes part: one module each, with `run(workload, serve)`.
+"""Who takes part: `CONTESTANTS` by name, one module each, with `run(workload, serve)`.
 
 `run` prepares the data and the model and hands `serve` a function that plays one round and returns the number of sample
-gradients it took.
+gradients it took. A contestant that does not offer a workload raises `NotAvailable`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+Play = Callable[[int], int]  # number of the round -> sample gradients taken
+Serve = Callable[[dict[str, Play], dict[str, str]], None]  # plays by case, and what to say about the process
 
 
 class NotAvailable(Exception):
@@ -26,7 +30,7 @@ class Contestant:
     settings: tuple[tuple[str, str], ...] = ()  # environment of its own
 
 
-def _own(name: str) -> str:
+def _module(name: str) -> str:
     return f"fedlib.bench.contestants.{name}"
 
 
@@ -34,26 +38,26 @@ GROUPS_ONLY_HERE = ("W1", "W2", "W3")  # the peers have no method with groups th
 CONTESTANTS = {
     contestant.name: contestant
     for contestant in (
-        Contestant("engine", "fedlib engine", "this library", _own("engine"), pinned=True),
+        Contestant("engine", "fedlib engine", "this library", _module("fedlib_engine"), pinned=True),
         Contestant(
             "loop",
             "PyTorch loop",
             "clients one after another: copied module, DataLoader over a Subset, torch.optim.SGD, averaged state_dicts",
-            _own("loop"),
+            _module("loop"),
         ),
         Contestant(
             "flower",
             "Flower",
-            "Simulation Runtime on Ray, one actor a core, FedAvg strategy, data in RAM of each actor",
-            _own("flower"),
+            "Simulation Runtime on Ray, one actor per core, FedAvg strategy, data in RAM of each actor",
+            _module("flower"),
             "flwr",
             workloads=GROUPS_ONLY_HERE,
         ),
         Contestant(
             "pfl",
             "pfl",
-            "FederatedAveraging on SimulatedBackend, one process a core, data in RAM",
-            _own("pfl_research"),
+            "FederatedAveraging on SimulatedBackend, one process per core, data in RAM",
+            _module("pfl_research"),
             "pfl",
             workloads=GROUPS_ONLY_HERE,
         ),
@@ -61,7 +65,7 @@ CONTESTANTS = {
             "fedjax",
             "FedJAX",
             "fed_avg with the jit backend on Haiku models, data in RAM",
-            _own("fed_jax"),
+            _module("fed_jax"),
             "fedjax",
             workloads=GROUPS_ONLY_HERE,
         ),
@@ -69,17 +73,17 @@ CONTESTANTS = {
             "limit",
             "Limit",
             "no clients: the same sample gradients as central training on the union of the clients' batches",
-            _own("limit"),
+            _module("limit"),
             keeps_memory=True,
         ),
         Contestant(
             "native",
             "engine, not pinned",
             "the engine, free to use whatever instructions the processor has: what equal digits everywhere cost",
-            _own("engine"),
+            _module("fedlib_engine"),
             pinned=True,
             settings=(("FEDLIB_NUMERICS", "native"),),
         ),
     )
 }
-GROWTH = Contestant("growth", "fedlib engine", "the growth study", _own("growth"), pinned=True)
+GROWTH = Contestant("growth", "fedlib engine", "the growth study", _module("growing_population"), pinned=True)
