@@ -99,10 +99,10 @@ def require_samples(file: Path, name: str, samples: np.ndarray) -> None:
 
 
 def require_integers(file: Path, name: str, values: np.ndarray, length: int | None = None) -> None:
-    """Whole numbers from 0, one a sample."""
+    """Whole numbers from 0, one per sample."""
     if values.dtype.kind not in "iu" or values.ndim != 1 or length not in (None, len(values)):
         raise InvalidDropIn(
-            f"{file}: {name} is {values.dtype} {values.shape}; it should be one whole number a sample"
+            f"{file}: {name} is {values.dtype} {values.shape}; it should be one whole number per sample"
             + (f" ({length:,} of them)" if length is not None else "")
         )
     if len(values) and values.min() < 0:
