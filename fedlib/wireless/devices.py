@@ -83,7 +83,7 @@ class Devices:
         return self.local_iterations * self.cycles_per_bit * self.data_bits
 
 
-def path_gain(distance_km: np.ndarray) -> np.ndarray:
+def path_gain(distance_km: np.ndarray | float) -> np.ndarray:
     """Mean channel gain at a distance: path loss 128.1 + 37.6 log10(d) dB with d in km."""
     loss_db = 128.1 + 37.6 * np.log10(distance_km)
     return 10 ** (-loss_db / 10)
