@@ -30,7 +30,7 @@ RANK, ADDRESSES = "PFL_WORKER_RANK", "PFL_WORKER_ADDRESSES"  # pfl's own names
 class Trainable(nn.Module):
     """A network with the loss and the metrics that pfl asks for."""
 
-    def __init__(self, network: nn.Module):
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
@@ -79,7 +79,7 @@ class PflSimulation:
         """SGD of a user."""
         return torch.optim.SGD(parameters, lr=lr, momentum=self.workload.momentum)
 
-    def user(self, client: int):
+    def user(self, client: int) -> object:
         """One user's data set for one round."""
         from pfl.data.dataset import Dataset
 
