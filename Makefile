@@ -13,12 +13,13 @@ SCALE ?= quick
 ARGS ?=
 CELL_TIMEOUT ?= 1800
 
-.PHONY: help reports course test lab bench notebooks clean
+.PHONY: help reports course lint test lab bench notebooks clean
 
 help:
 	@echo "make reports    execute all notebooks (SCALE=$(SCALE)) and write reports/$(SCALE)/index.html"
 	@echo "make course     the six lessons for students and for instructors -> reports/course/index.html"
-	@echo "make test       unit and property tests, then every notebook compared with its saved outputs"
+	@echo "make lint       format, style, layers between packages, and types"
+	@echo "make test       lint, unit and property tests, then every notebook compared with its saved outputs"
 	@echo "make lab        JupyterLab, opened on the notebook to begin with"
 	@echo "make bench      how fast the engine is on this machine"
 	@echo "make notebooks  renew the outputs saved in the notebooks"
@@ -30,8 +31,20 @@ reports: $(READY)
 course: $(READY)
 	@$(BIN)/python -m fedlib.course
 
+# With the environment's tools first on the path, these are the commands of .pre-commit-config.yaml.
+lint: export PATH := $(abspath $(BIN)):$(PATH)
+lint: $(READY)
+	@echo "ruff format"
+	@ruff format --check
+	@echo "ruff check"
+	@ruff check
+	@echo "lint-imports"
+	@lint-imports
+	@echo "basedpyright"
+	@basedpyright
+
 # An empty run store and no progress bars: the saved outputs must come out of a real computation, text for text.
-test: $(READY)
+test: $(READY) lint
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
 	$(BIN)/python -m pytest notebooks tests --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
@@ -46,7 +59,7 @@ notebooks: $(READY)
 	@$(BIN)/python -m fedlib.report.execute --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .hypothesis *.egg-info reports/quick reports/course reports/lab reports/sweeps
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info reports/quick reports/course reports/lab reports/sweeps
 	find fedlib tests notebooks -depth \( -name __pycache__ -o -name .ipynb_checkpoints \) -exec rm -rf {} +
 
 # torch and torchvision are pinned and resolved in one pip command: apart, pip would fetch gigabytes of CUDA.

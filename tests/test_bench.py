@@ -14,9 +14,9 @@ import torch
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from fedlib.bench import __main__ as command
-from fedlib.bench import cluster, growth, page, peers, referee, summary, workloads
+from fedlib.bench import growth, overhead, page, peers, referee, summary, workloads
 from fedlib.bench.contestants import CONTESTANTS, Contestant, limit, loop
-from fedlib.bench.contestants import engine as ours
+from fedlib.bench.contestants import fedlib_engine as ours
 from fedlib.bench.workloads import W1, W2, W3, W4, WORKLOADS
 from fedlib.engine.minibatches import client_positions
 from fedlib.problem import layout
@@ -328,7 +328,7 @@ def test_peers_that_are_not_installed_are_reported_with_the_command(tmp_path, mo
     for name in ("flower", "pfl", "fedjax"):
         assert measured[name]["missing"] == f"not installed; to install: {peers.INSTALL}"
     assert (tmp_path / "index.html").read_text().count("not installed; to install") == 3
-    assert "W3  1/1  ms a round: engine" in capsys.readouterr().err
+    assert "W3  1/1  ms per round: engine" in capsys.readouterr().err
 
 
 def test_the_install_command_names_the_extra_that_pyproject_pins():
@@ -374,8 +374,8 @@ def test_unknown_names_are_answered_with_the_known_ones(capsys):
 
 def test_efficiency_and_overhead_of_an_engine_are_those_of_its_workers_time():
     times = {("inprocess", 1): [10.0, 30.0, 10.0], ("dask", 1): [10.4, 10.4, 10.4], ("dask", 2): [6.25, 6.0, 7.0]}
-    alone, one, two = cluster.compare(times, runs=40)
+    alone, one, two = overhead.compare(times, runs=40)
     assert (alone.seconds, alone.efficiency, alone.overhead_ms) == (10.0, 1.0, 0.0)
     assert (one.efficiency, one.overhead_ms) == (pytest.approx(10 / 10.4), pytest.approx(10.0))
     assert (two.efficiency, two.overhead_ms) == (pytest.approx(0.8), pytest.approx(62.5))
-    assert two.row() == "dask       2 workers    6.25 s    80 %    62.5 ms a run"
+    assert two.row() == "dask       2 workers    6.25 s    80 %    62.5 ms per run"

@@ -181,7 +181,8 @@ def test_links_find_their_files_from_the_new_folder(tmp_path):
     )
     moved = build.with_links(lesson(("text", text)), tmp_path / "notebooks/course", tmp_path / "reports/course/student")
     assert moved.cells[0].source == (
-        "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
+        "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), [site](https://example.org), "
+        "[here](#summary)"
     )
 
 

@@ -91,7 +91,7 @@ def test_the_nearest_neighbour_names_what_it_knows():
 
 def test_the_sliders_show_the_dial_of_the_chosen_split_and_redraw():
     box = lesson1.explorer(LABELS, 10, seed=0)
-    split, alpha, per_client, dominant, count, answer, picture = box.children
+    split, alpha, per_client, dominant, _, answer, picture = box.children
     shown = lambda: [dial.description for dial in (alpha, per_client, dominant) if dial.layout.display != "none"]  # noqa: E731
     assert shown() == ["alpha"]
     before = answer.value, picture.value

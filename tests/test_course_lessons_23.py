@@ -1,4 +1,4 @@
-"""Lessons 2 and 3 of the course: the toy's resting places by hand, corrected steps in closed form, checks and their hints."""
+"""Lessons 2 and 3 of the course: the toy's resting places by hand, corrected steps in closed form, checks and hints."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_a_method_that_runs_away_has_no_resting_place():
 
 
 def test_the_spring_rests_where_its_closed_form_says():
-    # With endless steps client i ends at (H m + mu w) / (H + mu): w = sum(H m / (H + mu)) / sum(H / (H + mu)); here mu = 2.
+    # With endless steps client i ends at (H m + mu w) / (H + mu): w = sum(H m / (H + mu)) / sum(H / (H + mu)); mu = 2.
     assert toy.rest(PAIR, 0.2, 200, lesson3.fedprox(2.0))[0] == pytest.approx((2 / 4) / (1 / 3 + 2 / 4), abs=1e-8)
     assert lesson3.fedprox(0.0)(PAIR.gradient, np.ones((2, 2)), _sent()) == pytest.approx(PAIR.gradient(np.ones(2)))
 
@@ -88,8 +88,8 @@ def test_control_variates_rest_at_the_optimum_and_the_spring_does_not():
 def test_scaffold_begins_as_fedavg_and_then_remembers_the_mean_gradient_of_its_walk():
     plain, scaffold = (toy.travel(PAIR, 2, 0.5, 2, way, start=(1.0, 0.0)) for way in (toy.plain, lesson3.scaffold()))
     assert scaffold.averages[1] == pytest.approx(plain.averages[1])
-    # Client 1 had the gradients 1 and 1/2 (mean 3/4), client 2 none; c = 3/8. From 5/8 the first directions are 5/8 and -3/4,
-    # minus own, plus common: 1/4 and -3/8.
+    # Client 1 had the gradients 1 and 1/2 (mean 3/4), client 2 none; c = 3/8. From 5/8 the first directions are 5/8
+    # and -3/4, minus own, plus common: 1/4 and -3/8.
     assert scaffold.walks[1, :, 1, 0] == pytest.approx([5 / 8 - 0.5 / 4, 5 / 8 + 0.5 * 3 / 8])
 
 

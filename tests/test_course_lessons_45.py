@@ -1,4 +1,4 @@
-"""Lessons 4 and 5 of the course: costs of topologies, forgetting, selectors, their tournament, and what the checks say."""
+"""Lessons 4 and 5 of the course: costs of topologies, forgetting, selectors, their tournament, what the checks say."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -67,7 +67,7 @@ def test_the_tug_of_war_ends_where_the_weights_of_its_devices_say():
 
 def test_a_journey_counts_the_visits_since_a_class_was_held():
     held = np.array([[1.0, 0.0, 0.0], [0.0, 0.95, 0.05], [0.5, 0.5, 0.0]])  # a twentieth is too little to count
-    found = lesson4.Journey(np.zeros((4, 3)), held).ago
+    found = lesson4.RingTour(np.zeros((4, 3)), held).ago
     np.testing.assert_array_equal(found, [[0, np.nan, np.nan], [1, 0, np.nan], [0, 0, np.nan]])
 
 
@@ -408,7 +408,7 @@ WRONG = [
     ),
     (
         lesson5.my_selector,
-        lambda round, history, rng: np.random.permutation(history.clients)[: history.size],
+        lambda round, history, rng: np.random.permutation(history.clients)[: history.size],  # noqa: NPY002  a mistake
         "draw from `rng`",
     ),
     (lesson5.my_selector, lambda round, history, rng: history.chosen[-1], "IndexError"),
@@ -418,7 +418,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("check", "answer", "told"), WRONG)
 def test_a_typical_mistake_gets_the_hint_made_for_it(check, answer, told, capsys):
-    np.random.seed(0)  # one of the mistakes is to draw from here
+    np.random.seed(0)  # noqa: NPY002  one of the mistakes is to draw from here
     out = verdict(check, answer, capsys)
     assert out.startswith(f"✗ {check.number} ") and told in out and out.count("\n") == 1
     assert not check.passed

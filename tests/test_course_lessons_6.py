@@ -1,4 +1,4 @@
-"""Lesson 6: the valley, the prices and plans it teaches with, and checks that tell right answers from typical mistakes."""
+"""Lesson 6: the valley, the prices and plans it teaches with, checks that tell right answers from typical mistakes."""
 
 from math import log, log2
 
@@ -106,7 +106,7 @@ ADAM_MISTAKES = {
 def bill(
     accuracies, target, cost, patience, first=1, reached=lambda a, t: a >= t, lost=lambda row: 0, due=lambda row: 0
 ):
-    """The bill with room for mistakes: where rounds begin, what reaching is, what a bad round leaves, when it is due."""
+    """A bill with room for mistakes: where rounds begin, what reaching is, what a bad round leaves, when it is due."""
     row = 0
     for round, accuracy in enumerate(accuracies, first):
         row = row + 1 if reached(accuracy, target) else lost(row)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedlib import data
-from fedlib.data import cache, chain, formats, registry, sources, verify, vision
+from fedlib.data import cache, chain, formats, integrity, registry, sources, vision
 from fedlib.data.dataset import fingerprint, sha256
 from fedlib.data.errors import Damaged, FetchFailed
 from fedlib.data.known import KNOWN, Known
@@ -115,7 +115,7 @@ def test_writing_into_a_loaded_tensor_reaches_neither_the_cache_nor_the_next_loa
 @given(values=hnp.arrays(np.int64, st.integers(1, 20), elements=st.integers(0, 300)))
 def test_the_fingerprint_depends_on_values_but_not_on_the_width_of_integers(values):
     def print_of(labels):
-        arrays = verify.canonical({"y_train": labels})
+        arrays = integrity.canonical({"y_train": labels})
         return fingerprint(arrays, {name: sha256(array) for name, array in arrays.items()})
 
     assert print_of(values) == print_of(values.astype(np.uint16))
@@ -269,7 +269,7 @@ def test_data_that_come_unordered_are_sorted_by_label_and_digest_and_then_equal(
     arrays = toy_arrays()
     shuffled = arrays | {"x_train": arrays["x_train"][order], "y_train": arrays["y_train"][order]}
     unordered = Known(TOY.classes, TOY.shape, hashes={}, unordered=True)
-    first, second = verify.checked(unordered, arrays), verify.checked(unordered, shuffled)
+    first, second = integrity.checked(unordered, arrays), integrity.checked(unordered, shuffled)
     for name in first:
         np.testing.assert_array_equal(first[name], second[name])
     assert (np.diff(first["y_train"].astype(int)) >= 0).all()
@@ -478,7 +478,7 @@ def test_the_probe_gives_up_on_a_silent_host_and_accepts_any_answer(monkeypatch)
 
 def test_torchvision_data_become_raw_arrays_and_the_socket_limit_is_taken_back(place, monkeypatch):
     class Fake:
-        mirrors = ["http://mirror.invalid/"]
+        mirrors = ("http://mirror.invalid/",)
 
         def __init__(self, root, train, download):
             part = "train" if train else "test"
@@ -489,7 +489,7 @@ def test_torchvision_data_become_raw_arrays_and_the_socket_limit_is_taken_back(p
     monkeypatch.setattr(vision, "probe", lambda address: "")
     monkeypatch.setattr(vision, "import_datasets", lambda: type("module", (), {"MNIST": Fake}))
     before = vision.socket.getdefaulttimeout()
-    assert verify.checked(TOY, vision.download("mnist", place)).keys() == TOY.hashes.keys()
+    assert integrity.checked(TOY, vision.download("mnist", place)).keys() == TOY.hashes.keys()
     assert vision.socket.getdefaulttimeout() == before
 
 

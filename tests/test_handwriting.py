@@ -19,7 +19,7 @@ def arrays():
 @pytest.fixture(scope="module")
 def font_table():
     lines = (handwriting.FONTS / "FONTS.txt").read_text().splitlines()
-    header, *rows = [line.split(" | ", 3) for line in lines if " | " in line]
+    _, *rows = [line.split(" | ", 3) for line in lines if " | " in line]
     return {font: rest for font, *rest in rows}
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import lambertw
 
 from fedlib import wireless
-from fedlib.wireless.energy import seconds_saved_per_share
+from fedlib.wireless.costs import seconds_saved_per_share
 from fedlib.wireless.feasibility import share_for_delay
-from fedlib.wireless.roots import decreasing_root
+from fedlib.wireless.monotone import decreasing_root
 
 SMALL = wireless.Scenario(devices=20)
 
@@ -396,6 +396,15 @@ def test_an_instance_out_of_reach_answers_nan_beside_one_that_is_solved():
     assert np.isnan(wireless.equal_share(mixed, needs)).any(axis=-1).tolist() == [False, True]
 
 
+@pytest.mark.filterwarnings("error")
+def test_instances_that_are_all_out_of_reach_answer_nan():
+    devices = draw(20, draws=(2, 3))
+    for solve in (wireless.joint_optimum, wireless.alternation, alternation_by_lbfgsb):
+        for hopeless in (devices, devices[0, 0]):
+            plan = solve(hopeless, 1e-3)
+            assert np.isnan(plan.share).all() and plan.energy_j.shape == hopeless.shape[:-1]
+
+
 # --- the numerics ---------------------------------------------------------------------------------------------------
 
 
@@ -426,5 +435,5 @@ def test_smallest_share_agrees_with_lamberts_function(snr, slack):
 def test_decreasing_root_finds_roots_inside_and_ends_outside_the_bracket(roots):
     roots = np.array(roots)
     low, high = np.full(roots.shape, -2.0), np.full(roots.shape, 3.0)
-    found = decreasing_root(lambda x: roots - x + np.sinh(roots - x), low, high)
+    found = decreasing_root(lambda x, root: root - x + np.sinh(root - x), low, high, (roots,))
     np.testing.assert_allclose(found, np.clip(roots, -2, 3), atol=1e-12)

@@ -2,5 +2,8 @@
 
 `python -m fedlib.bench` (or `make bench`) lets every contestant do the same federated rounds, turn by turn in one run,
 and writes `reports/bench/bench.json` and `reports/bench/index.html`. A contestant is one module in `contestants/`; each
-works in a process of its own (`worker`), and the `referee` gives one of them at a time the word.
+works in a process of its own (`worker`), and the `referee` lets one of them run at a time. `workloads` says what is
+measured, `growth` how time grows with clients and participants, `page` writes the report.
+
+`python -m fedlib.bench.overhead` measures what it costs to send runs to other processes and machines.
 """

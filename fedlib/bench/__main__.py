@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fedlib.bench import growth, machine, page, peers, referee
 from fedlib.bench.contestants import CONTESTANTS
@@ -21,8 +22,8 @@ GROWTH = "growth"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to measure."""
+class BenchRequest:
+    """What the command line asks to measure."""
 
     workloads: dict[str, Workload]
     studies: dict[str, Workload]
@@ -42,7 +43,8 @@ def names(known: list[str]) -> Callable[[str], list[str]]:
     return parse
 
 
-def parse(arguments: list[str] | None) -> Plan:
+def parse(arguments: list[str] | None) -> BenchRequest:
+    """The command line; wrong names are answered with the known ones."""
     parser = argparse.ArgumentParser(
         prog="python -m fedlib.bench", description="How fast the engine is on this machine."
     )
@@ -55,7 +57,7 @@ def parse(arguments: list[str] | None) -> Plan:
     chosen = parser.parse_args(arguments)
     if chosen.repetitions < 1:
         parser.error(f"--repetitions must be at least 1, not {chosen.repetitions}")
-    return Plan(
+    return BenchRequest(
         {name: WORKLOADS[name] for name in chosen.only if name != GROWTH},
         growth.STUDIES if GROWTH in chosen.only and "engine" in chosen.contestants else {},
         chosen.contestants,
@@ -64,26 +66,28 @@ def parse(arguments: list[str] | None) -> Plan:
 
 
 def say(text: str) -> None:
+    """Progress, on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
-def measure(plan: Plan, record: dict) -> None:
+def measure(request: BenchRequest, record: dict[str, Any]) -> None:
     """Fill the record, workload by workload."""
     python = peers.interpreter()
-    for name, workload in plan.workloads.items():
+    for name, workload in request.workloads.items():
         measured: dict[str, referee.Measured] = {}
         record["workloads"][name] = {"workload": workload.as_dict(), "measured": measured}
-        candidates = [CONTESTANTS[own] for own in plan.contestants if name in CONTESTANTS[own].workloads]
-        absent = {own.name: peers.missing(own, record["machine"]["peers"]) for own in candidates}
-        for own, reason in absent.items():
-            measured[own] = referee.Measured(missing=reason)
-        present = [own for own in candidates if not absent[own.name]]
-        pythons = {own.name: python for own in present if own.package}
-        referee.contest(workload, present, plan.repetitions, measured, pythons, say)
-    growth.measure(plan.studies, plan.repetitions, record["growth"], say)
+        asked = [CONTESTANTS[contestant] for contestant in request.contestants]
+        candidates = [contestant for contestant in asked if name in contestant.workloads]
+        absent = {peer.name: peers.missing(peer, record["machine"]["peers"]) for peer in candidates}
+        for contestant, reason in absent.items():
+            measured[contestant] = referee.Measured(missing=reason)
+        present = [contestant for contestant in candidates if not absent[contestant.name]]
+        pythons = {contestant.name: python for contestant in present if contestant.package}
+        referee.contest(workload, present, request.repetitions, measured, pythons, say)
+    growth.measure(request.studies, request.repetitions, record["growth"], say)
 
 
-def write(record: dict, folder: Path) -> Path:
+def write(record: dict[str, Any], folder: Path) -> Path:
     """Both files, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     plain = json.loads(json.dumps(record, default=asdict))
@@ -94,18 +98,18 @@ def write(record: dict, folder: Path) -> Path:
 
 def main(arguments: list[str] | None = None, folder: Path = FOLDER) -> int:
     """Measure what the command line asks for and write the report."""
-    plan, began = parse(arguments), time.monotonic()
-    record = {
+    request, began = parse(arguments), time.monotonic()
+    record: dict[str, Any] = {
         "machine": machine.facts(peers.versions(peers.interpreter())),
-        "repetitions": plan.repetitions,
+        "repetitions": request.repetitions,
         "turn_seconds": referee.TURN_SECONDS,
-        "contestants": plan.contestants,
+        "contestants": request.contestants,
         "interrupted": False,
         "workloads": {},
         "growth": {},
     }
     try:
-        measure(plan, record)
+        measure(request, record)
     except KeyboardInterrupt:
         say("interrupted; writing what was measured")
         record["interrupted"] = True

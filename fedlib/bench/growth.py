@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedlib.bench.contestants import GROWTH
-from fedlib.bench.referee import Failed, Unavailable, Worker
+from fedlib.bench.contestants import GROWTH, NotAvailable
+from fedlib.bench.referee import Failed, Worker
 from fedlib.bench.workloads import Workload
 
 CLIENTS = (10, 100, 1000, 10_000)
@@ -59,7 +59,7 @@ def cases(workload: Workload) -> dict[str, Workload]:
 def measure(
     studies: dict[str, Workload], repetitions: int, results: dict[str, dict], say: Callable[[str], None]
 ) -> None:
-    """Milliseconds a round for each case of each study, in turns; `results` fills as it goes."""
+    """Milliseconds per round for each case of each study, in turns; `results` fills as it goes."""
     for name, workload in studies.items():
         results[name] = {"title": workload.title, "ms": {case: [] for case in cases(workload)}}
         worker = Worker(GROWTH, workload)
@@ -67,7 +67,7 @@ def measure(
             _measure_one(
                 worker, results[name]["ms"], repetitions, lambda text, name=name: say(f"growth {name}  {text}")
             )
-        except (Failed, Unavailable) as reason:
+        except (Failed, NotAvailable) as reason:
             results[name]["missing"] = f"failed: {reason}"
         finally:
             worker.close()
@@ -86,9 +86,9 @@ def _measure_one(worker: Worker, times: dict[str, list[float]], repetitions: int
 
 
 def series(times: dict[str, list[float]], kind: str) -> dict[int, float]:
-    """Median milliseconds a round by number of clients (`kind` "clients") or participants ("cohort")."""
+    """Median milliseconds per round by number of clients (`kind` "clients") or participants ("cohort")."""
     measured = [(*case.split(), values) for case, values in times.items() if values]
-    return {int(size): float(np.median(values)) for own, size, values in measured if own == kind}
+    return {int(size): float(np.median(values)) for axis, size, values in measured if axis == kind}
 
 
 def slope(points: dict[int, float]) -> float:

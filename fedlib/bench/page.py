@@ -15,13 +15,12 @@ def html(record: dict) -> str:
     """The page for one benchmark record."""
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDERS), autoescape=True, trim_blocks=True)
     environment.filters["number"] = picture.number
-    shown = [_workload(name, values) for name, values in record["workloads"].items()]
+    workloads = [_workload(name, values) for name, values in record["workloads"].items()]
+    spreads = {workload["name"]: workload["spreads"] for workload in workloads if workload["spreads"]}
     return environment.get_template("page.html.j2").render(
         record=record,
-        workloads=shown,
-        bars=picture.bars(found)
-        if (found := {each["name"]: each["spreads"] for each in shown if each["spreads"]})
-        else None,
+        workloads=workloads,
+        bars=picture.bars(spreads) if spreads else None,
         studies=[_study(name, values) for name, values in record["growth"].items()],
         lines=picture.growth_lines(record["growth"]) if _has_lines(record["growth"]) else None,
         contestants=[contestant for contestant in CONTESTANTS.values() if contestant.name in record["contestants"]],
@@ -31,7 +30,7 @@ def html(record: dict) -> str:
 
 
 def _workload(name: str, values: dict) -> dict:
-    times = {contestant: found["ms"] for contestant, found in values["measured"].items()}
+    times = {contestant: measured["ms"] for contestant, measured in values["measured"].items()}
     spreads = {contestant: summary.spread(ms) for contestant, ms in times.items() if ms}
     ratios = summary.ratios(name, times)
     rows = [
@@ -39,18 +38,18 @@ def _workload(name: str, values: dict) -> dict:
             "contestant": CONTESTANTS[contestant],
             "spread": spreads.get(contestant),
             "ratio": ratios.get(contestant),
-            **found,
+            **measured,
         }
-        for contestant, found in values["measured"].items()
+        for contestant, measured in values["measured"].items()
     ]
     return {"name": name, "workload": Workload.from_dict(values["workload"]), "spreads": spreads, "rows": rows}
 
 
 def _study(name: str, values: dict) -> dict:
     kinds = [("clients", "Clients"), ("cohort", "Participants")]
-    found = [(label, growth.series(values["ms"], kind)) for kind, label in kinds]
+    series = [(label, growth.series(values["ms"], kind)) for kind, label in kinds]
     tables = [
-        {"label": label, "points": points, "slope": growth.slope(points)} for label, points in found if len(points) > 1
+        {"label": label, "points": points, "slope": growth.slope(points)} for label, points in series if len(points) > 1
     ]
     return {"name": name, "title": values["title"], "missing": values.get("missing"), "tables": tables}
 

@@ -17,13 +17,13 @@ PACKAGES = ("flwr", "ray", "pfl", "fedjax", "jax", "jaxlib", "dm-haiku", "torch"
 ASK = """
 import json, sys
 from importlib.metadata import PackageNotFoundError, version
-found = {}
+installed = {}
 for name in sys.argv[1:]:
     try:
-        found[name] = version(name)
+        installed[name] = version(name)
     except PackageNotFoundError:
         pass
-print(json.dumps(found))
+print(json.dumps(installed))
 """
 
 

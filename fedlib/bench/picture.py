@@ -4,6 +4,7 @@ import base64
 import io
 
 import seaborn
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedlib.bench import growth
@@ -27,28 +28,28 @@ def encoded(figure: Figure) -> str:
 
 
 def bars(measured: dict[str, dict[str, Spread]]) -> tuple[str, str]:
-    """Milliseconds a round, one panel a workload: picture and alt text."""
+    """Milliseconds per round, one panel per workload: picture and alt text."""
     heights = [max(1, len(spreads)) for spreads in measured.values()]
     figure = Figure(figsize=(9, 0.5 * sum(heights) + 0.75 * len(heights)), layout="constrained")
     panels = figure.subplots(len(measured), 1, squeeze=False, height_ratios=[height + 0.8 for height in heights])[:, 0]
     for panel, (workload, spreads) in zip(panels, measured.items(), strict=True):
         _bar_panel(panel, workload, spreads)
-    panels[-1].set_xlabel("milliseconds a round (median; whiskers span the quartiles); shorter is better")
-    return encoded(figure), "Bar charts of milliseconds a round. " + " ".join(
+    panels[-1].set_xlabel("milliseconds per round (median; whiskers span the quartiles); shorter is better")
+    return encoded(figure), "Bar charts of milliseconds per round. " + " ".join(
         f"{workload}: "
-        + ", ".join(f"{CONTESTANTS[name].label} {number(found.median)}" for name, found in spreads.items())
+        + ", ".join(f"{CONTESTANTS[name].label} {number(spread.median)}" for name, spread in spreads.items())
         + "."
         for workload, spreads in measured.items()
     )
 
 
-def _bar_panel(panel, workload: str, spreads: dict[str, Spread]) -> None:
-    for place, (name, found) in enumerate(spreads.items()):
-        whiskers = [[found.median - found.first], [found.third - found.median]]
+def _bar_panel(panel: Axes, workload: str, spreads: dict[str, Spread]) -> None:
+    for place, (name, spread) in enumerate(spreads.items()):
+        whiskers = [[spread.median - spread.first], [spread.third - spread.median]]
         panel.barh(
-            place, found.median, xerr=whiskers, color=COLOURS[name], error_kw={"linewidth": 1.2, "ecolor": "0.25"}
+            place, spread.median, xerr=whiskers, color=COLOURS[name], error_kw={"linewidth": 1.2, "ecolor": "0.25"}
         )
-        panel.annotate(number(found.median), (found.third, place), (6, 0), textcoords="offset points", va="center")
+        panel.annotate(number(spread.median), (spread.third, place), (6, 0), textcoords="offset points", va="center")
     panel.set_yticks(range(len(spreads)), [CONTESTANTS[name].label for name in spreads])
     panel.set_title(workload, loc="left", fontweight="bold")
     panel.margins(x=0.12)
@@ -59,7 +60,7 @@ def _bar_panel(panel, workload: str, spreads: dict[str, Spread]) -> None:
 def growth_lines(studies: dict[str, dict]) -> tuple[str, str]:
     """Time against clients and against participants, on logarithmic axes: picture and alt text."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    said = []
+    sentences = []
     panels = figure.subplots(1, 2, sharey=True)  # one scale, so that flat looks flat
     for panel, (kind, label) in zip(panels, (("clients", "clients"), ("cohort", "participants")), strict=True):
         for (name, study), colour in zip(studies.items(), seaborn.color_palette("colorblind"), strict=False):
@@ -69,7 +70,7 @@ def growth_lines(studies: dict[str, dict]) -> tuple[str, str]:
                 panel.loglog(
                     list(points), list(points.values()), "o-", color=colour, label=f"{name}, slope {slope:.2f}"
                 )
-                said.append(
+                sentences.append(
                     f"{name} against {label}: "
                     + ", ".join(f"{number(ms)} ms at {size:,}" for size, ms in points.items())
                 )
@@ -78,5 +79,5 @@ def growth_lines(studies: dict[str, dict]) -> tuple[str, str]:
         if panel.lines:
             panel.legend(frameon=False)
         panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("milliseconds a round")
-    return encoded(figure), "Line charts of the engine's time a round. " + "; ".join(said) + "."
+    panels[0].set_ylabel("milliseconds per round")
+    return encoded(figure), "Line charts of the engine's time per round. " + "; ".join(sentences) + "."

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fedlib import numerics
-from fedlib.bench.contestants import Contestant
+from fedlib.bench.contestants import Contestant, NotAvailable
 from fedlib.bench.workloads import Workload
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -38,10 +39,6 @@ KEEP_MEMORY = {
 
 class Failed(Exception):
     """A contestant that broke down, with its last words."""
-
-
-class Unavailable(Exception):
-    """A contestant that does not offer this workload."""
 
 
 def cores() -> int:
@@ -61,9 +58,9 @@ def environment(contestant: Contestant) -> dict[str, str]:
 class Worker:
     """The referee's end of the line to one contestant."""
 
-    def __init__(self, contestant: Contestant, workload: Workload, python: str = sys.executable):
+    def __init__(self, contestant: Contestant, workload: Workload, python: str = sys.executable) -> None:
         job = {"module": contestant.module, "pinned": contestant.pinned, "workload": workload.as_dict()}
-        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  closed with the worker
         # A session of its own: Ctrl-C reaches the referee alone, which then ends everything in order.
         self.process = subprocess.Popen(
             [python, "-P", str(WORKER), json.dumps(job)],
@@ -74,17 +71,19 @@ class Worker:
             stderr=self.errors,
             text=True,
         )
+        assert self.process.stdin and self.process.stdout  # both are pipes
+        self.requests, self.answers = self.process.stdin, self.process.stdout
         self.rounds: dict[str, int] = {}
 
-    def ready(self) -> dict:
+    def ready(self) -> dict[str, str]:
         """Wait until the contestant is prepared; what it says about itself."""
         return self._answer()["ready"]
 
-    def play(self, case: str, rounds: int) -> dict:
+    def play(self, case: str, rounds: int) -> dict[str, Any]:
         """Let the contestant play; seconds and samples."""
         try:
-            self.process.stdin.write(json.dumps({"case": case, "rounds": rounds}) + "\n")
-            self.process.stdin.flush()
+            self.requests.write(json.dumps({"case": case, "rounds": rounds}) + "\n")
+            self.requests.flush()
         except OSError:
             raise Failed(self._last_words()) from None
         return self._answer()
@@ -97,7 +96,7 @@ class Worker:
         return answer["samples"]
 
     def turn(self, case: str = "round") -> float:
-        """One measurement: milliseconds a round."""
+        """One measurement: milliseconds per round."""
         rounds = self.rounds[case]
         self.signal(signal.SIGCONT)
         time.sleep(WAKE_SECONDS)
@@ -112,12 +111,12 @@ class Worker:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def _answer(self) -> dict:
-        if not select.select([self.process.stdout], [], [], PATIENCE_SECONDS)[0]:
+    def _answer(self) -> dict[str, Any]:
+        if not select.select([self.answers], [], [], PATIENCE_SECONDS)[0]:
             raise Failed(f"no answer within {PATIENCE_SECONDS} s")
-        answer = json.loads(self.process.stdout.readline() or "{}")
+        answer = json.loads(self.answers.readline() or "{}")
         if "unavailable" in answer:
-            raise Unavailable(answer["unavailable"])
+            raise NotAvailable(answer["unavailable"])
         if "error" in answer or not answer:
             raise Failed(answer.get("error") or self._last_words())
         return answer
@@ -133,23 +132,23 @@ class Worker:
         """End the contestant and whatever it started."""
         self.signal(signal.SIGCONT)
         with suppress(OSError):
-            self.process.stdin.close()
+            self.requests.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(20)
         self.signal(signal.SIGKILL)
         self.process.wait()
-        self.process.stdout.close()
+        self.answers.close()
         self.errors.close()
 
 
 @dataclass
 class Measured:
-    """One contestant on one workload: milliseconds a round by repetition; `missing` says why there are no more."""
+    """One contestant on one workload: milliseconds per round by repetition; `missing` says why there are no more."""
 
     ms: list[float] = field(default_factory=list)
     samples: int | None = None  # sample gradients of a round, as counted by the contestant
     rounds: int | None = None  # of a turn
-    facts: dict = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
     missing: str | None = None
 
 
@@ -182,7 +181,7 @@ def contest(
             for name in _rotated(list(running), repetition):
                 _guarded(running, name, results, lambda name=name: results[name].ms.append(running[name].turn()))
             shown = "  ".join(f"{name} {results[name].ms[-1]:.1f}" for name in running)
-            say(f"{workload.name}  {repetition + 1}/{repetitions}  ms a round: {shown}")
+            say(f"{workload.name}  {repetition + 1}/{repetitions}  ms per round: {shown}")
 
 
 def _prepare(worker: Worker, result: Measured) -> None:
@@ -202,7 +201,7 @@ def _guarded(running: dict[str, Worker], name: str, results: dict[str, Measured]
     """A contestant that breaks down leaves; the others go on."""
     try:
         act()
-    except (Failed, Unavailable) as reason:
-        word = "not available" if isinstance(reason, Unavailable) else "failed"
+    except (Failed, NotAvailable) as reason:
+        word = "not available" if isinstance(reason, NotAvailable) else "failed"
         results[name].missing = f"{word}: {reason}"
         running.pop(name).close()

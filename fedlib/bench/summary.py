@@ -32,10 +32,12 @@ class Ratio:
 
     @property
     def reached(self) -> bool | None:
+        """Whether the aim is reached; None where there is none."""
         return None if self.aim is None else self.value >= self.aim
 
 
 def spread(values: list[float]) -> Spread:
+    """The spread of some measurements."""
     first, median, third = np.percentile(values, [25, 50, 75])
     return Spread(float(median), min(values), float(first), float(third))
 

@@ -1,8 +1,8 @@
 """A contestant's process: prepares, reports that it is ready, then plays rounds when told to.
 
 Started by file name, `python -P worker.py '{"module": ..., "workload": ..., "pinned": ...}'`, so that contestants that
-are not ours see neither fedlib's numeric settings nor its allocator settings. Lines of JSON go in and out; whatever else
-a library prints goes to standard error.
+are not ours see neither fedlib's numeric settings nor its allocator settings. Lines of JSON go in and out; whatever
+else a library prints goes to standard error.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import time
 import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
@@ -40,20 +41,20 @@ def die_with_referee() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def private_stdout():
+def private_stdout() -> TextIO:
     """Our line to the referee; from here on, prints and logs of libraries go to standard error."""
     line = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return line
 
 
-def serve(line, plays: dict[str, Callable[[int], int]], facts: dict) -> None:
+def serve(line: TextIO, plays: dict[str, Callable[[int], int]], facts: dict[str, str]) -> None:
     """Answer the referee: each request names a case and a number of rounds, each answer gives seconds and samples."""
     print(json.dumps({"ready": facts}), file=line)
     played = dict.fromkeys(plays, 0)
     for request in map(json.loads, sys.stdin):
         case, rounds = request["case"], request["rounds"]
-        began = time.perf_counter()
+        samples, began = 0, time.perf_counter()
         for _ in range(rounds):
             played[case] += 1
             samples = plays[case](played[case])
@@ -61,6 +62,7 @@ def serve(line, plays: dict[str, Callable[[int], int]], facts: dict) -> None:
 
 
 def main() -> None:
+    """Import one contestant and let it play."""
     job = json.loads(sys.argv[1])
     die_with_referee()
     line = private_stdout()

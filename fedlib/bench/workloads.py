@@ -11,6 +11,7 @@ Processes that must stay free of fedlib's settings import this module too: it ne
 """
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ class Workload:
     shape: tuple[int, ...]  # of one sample, channels first
     classes: int
     clients: int
-    size: int  # samples a client
+    size: int  # samples per client
     participants: int
     batch: int
     epochs: int | None = None
@@ -40,27 +41,33 @@ class Workload:
     momentum: float = 0.0
     groups: int = 0  # FedGS: participants form this many groups with a model each; 0 means one model for all
 
-    @classmethod
-    def from_dict(cls, values: dict) -> "Workload":
-        """The inverse of `as_dict`, after a journey through JSON."""
-        return cls(**values | {"shape": tuple(values["shape"])})
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError(f"{self.name}: give epochs or steps, one of the two")
 
-    def as_dict(self) -> dict:
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Workload":
+        """The inverse of `as_dict`, after a journey through JSON."""
+        return cls(**{**values, "shape": tuple(values["shape"])})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
         return asdict(self)
 
     @property
     def client_steps(self) -> int:
         """Steps that one client takes in a round; the last batch of an epoch may be short."""
-        return self.steps or self.epochs * -(-self.size // self.batch)
+        return self.steps or (self.epochs or 0) * -(-self.size // self.batch)
 
     @property
     def samples(self) -> int:
         """Sample gradients of a round, all participants together."""
-        own = self.steps * self.batch if self.steps else self.epochs * self.size
-        return self.participants * own
+        per_client = self.steps * self.batch if self.steps else (self.epochs or 0) * self.size
+        return self.participants * per_client
 
     @property
     def weights(self) -> int:
+        """Parameters of the network."""
         return sum(weights.numel() for weights in build(self).parameters())
 
 
@@ -173,4 +180,4 @@ def draw(workload: Workload, rng: np.random.Generator) -> np.ndarray:
     """Positions of the samples that one client sees in a round, in the order of its batches."""
     if workload.steps:
         return rng.integers(0, workload.size, workload.steps * workload.batch)
-    return np.concatenate([rng.permutation(workload.size) for _ in range(workload.epochs)])
+    return np.concatenate([rng.permutation(workload.size) for _ in range(workload.epochs or 0)])

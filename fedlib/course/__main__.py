@@ -1,7 +1,7 @@
 """`python -m fedlib.course`: build the course; `python -m fedlib.course grade FOLDER`: grade what was handed in.
 
-    python -m fedlib.course                          student and instructor versions -> reports/course/index.html
-    python -m fedlib.course grade handed-in          the checks of every notebook below handed-in -> handed-in/grades.csv
+    python -m fedlib.course                   student and instructor versions -> reports/course/index.html
+    python -m fedlib.course grade handed-in   the checks of every notebook below handed-in -> handed-in/grades.csv
 
 Grading executes the students' code on this machine.
 """

@@ -106,7 +106,7 @@ def regions(source: str) -> Iterator[tuple[int, int]]:
             raise ValueError(f"line {number + 1}: {BEGIN} and {END} must take turns, in\n{source}")
         if line.strip() == BEGIN:
             begin = number
-        elif line.strip() == END:
+        elif line.strip() == END and begin is not None:
             yield begin, number
             begin = None
     if begin is not None:
@@ -117,8 +117,8 @@ def _instead(source: str, begin: int, end: int) -> list[str]:
     """The lines that stand for a solution."""
     mark = source.splitlines()[begin]
     indent = mark.removesuffix(mark.lstrip())
-    inside = [node for node in ast.walk(ast.parse(source)) if _spans(node, begin + 2)]
-    if any(isinstance(node, ast.FunctionDef) for node in inside):
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    if any(_spans(function, begin + 2) for function in functions):
         return [f"{indent}{YOUR_TURN}"]
     if indent:
         raise ValueError(f"line {begin + 1}: a solution stands in a function or at top level, in\n{source}")
@@ -126,8 +126,8 @@ def _instead(source: str, begin: int, end: int) -> list[str]:
     return [f"{name} = ..." for name in _assigned(region)] or ["# your turn"]
 
 
-def _spans(node: ast.AST, line: int) -> bool:
-    return hasattr(node, "body") and hasattr(node, "lineno") and node.lineno < line <= node.end_lineno
+def _spans(function: ast.FunctionDef, line: int) -> bool:
+    return function.lineno < line <= (function.end_lineno or function.lineno)
 
 
 def _assigned(tree: ast.Module) -> list[str]:

@@ -22,7 +22,7 @@ QUIET = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1", "MPLBACKEND": "Agg"}
 
 
 def grade(folder: Path, seconds: float = 20) -> list[dict[str, str]]:
-    """One row for each exercise of each notebook below the folder; a cell may take so many seconds."""
+    """One row for each exercise of each notebook below the folder; a cell may take `seconds`."""
     notebooks = [path for path in sorted(folder.rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
     if not notebooks:
         raise FileNotFoundError(f"no notebook (.ipynb) below {folder}: give the folder with the students' files")

@@ -33,7 +33,7 @@ class TimeLimit(BaseException):
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Stop the block after so many seconds, where the system has alarms; elsewhere `grade` ends the whole program."""
+    """Stop the block after `seconds`, where the system has alarms; elsewhere `grade` ends the whole program."""
     if not hasattr(signal, "setitimer"):
         yield
         return

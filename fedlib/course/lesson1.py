@@ -45,7 +45,7 @@ class Characters:
         return self.images[(self.labels == CHARACTERS.index(character)) & (self.writers == writer)][:count]
 
     def who_wrote(self, characters: str, count: int) -> np.ndarray:
-        """Writers with at least so many pictures of each of the characters."""
+        """Writers with at least `count` pictures of each of the characters."""
         wanted = [CHARACTERS.index(character) for character in characters]
         table = np.zeros((self.writers.max() + 1, len(CHARACTERS)), int)
         np.add.at(table, (self.writers, self.labels), 1)
@@ -55,6 +55,7 @@ class Characters:
 def handwriting() -> Characters:
     """The data set `handwriting`, which comes with the workbook and needs no network."""
     loaded = data.load("handwriting")
+    assert loaded.writer_train is not None  # it knows its writers
     return Characters(loaded.x_train.numpy(), loaded.y_train.numpy(), loaded.writer_train.numpy())
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -81,7 +82,8 @@ def fedavg_round(answer):
     found = float(np.squeeze(answer(gradients, [1, 3], np.array([1.0]), 0.5, 2)))
     require(
         not _close(found, 2.745625),
-        "With two steps you average after each of them. The clients walk all their steps alone; the server averages once.",
+        "With two steps you average after each of them. The clients walk all their steps alone; "
+        "the server averages once.",
     )
     require(
         _close(found, 2.7025), f"After two steps they stand at 0.25 and 3.52, which makes 2.7025; you have {found:g}."
@@ -92,7 +94,8 @@ def fedavg_round(answer):
 def fixed_point(answer):
     require(
         answer is not None,
-        "Make every client's B_i first (np.linalg.matrix_power). Then bring all w to one side: np.linalg.solve does the rest.",
+        "Make every client's B_i first (np.linalg.matrix_power). Then bring all w to one side: "
+        "np.linalg.solve does the rest.",
     )
     one = np.array([[[1.0]], [[2.0]]]), np.array([[0.0], [1.0]])
     found = np.asarray(answer(*one, 0.5, 2), dtype=float)
@@ -115,8 +118,8 @@ def fixed_point(answer):
     moved = toy.travel(crowd, 1, 0.2, 7, start=tuple(place)).averages[1] - place
     require(
         np.abs(moved).max() < 1e-8,
-        "With full matrices one more round of FedAvg still moves your point. A matrix to a power is np.linalg.matrix_power, "
-        "not **, and B_i @ m_i is a matrix product.",
+        "With full matrices one more round of FedAvg still moves your point. A matrix to a power is "
+        "np.linalg.matrix_power, not **, and B_i @ m_i is a matrix product.",
     )
 
 
@@ -149,7 +152,8 @@ def harmless(answer):
     clients = len(minima)
     require(
         clients >= 2 and minima.shape == (clients, 2) and curvatures.shape == (clients, 2, 2),
-        f"Two or more clients in two dimensions, please: shapes (n, 2, 2) and (n, 2), not {curvatures.shape} and {minima.shape}.",
+        "Two or more clients in two dimensions, please: shapes (n, 2, 2) and (n, 2), "
+        f"not {curvatures.shape} and {minima.shape}.",
     )
     require(np.allclose(curvatures, curvatures.transpose(0, 2, 1)), "A curvature is a symmetric matrix.")
     steepest = np.linalg.eigvalsh(curvatures)
@@ -185,7 +189,7 @@ def explored(steps: int, lr: float, apart: float, bend: float) -> tuple[Figure, 
 def explorer() -> ipywidgets.VBox:
     """Sliders above `explored`."""
 
-    def draw(**values: float) -> tuple[Figure, str]:
+    def draw(**values: Any) -> tuple[Figure, str]:
         fig, table = explored(**values)
         return fig, f"After {ROUNDS} rounds the server is {table.iloc[0, -1]:.3f} away from the optimum."
 
@@ -240,6 +244,7 @@ def digits(deal: str, seed: int = 0) -> Federation:
     The same samples, the same network and the same start in all four: only who holds what differs.
     """
     dataset = data.load("handwriting")
+    assert dataset.writer_train is not None  # it knows its writers
     keep = np.flatnonzero((dataset.y_train < 10).numpy() & (dataset.writer_train % EVERY == 0).numpy())
     labels, writers = dataset.y_train.numpy()[keep], dataset.writer_train.numpy()[keep]
     clients = len(np.unique(writers))
@@ -257,7 +262,7 @@ def ten(federation: Federation) -> Federation:
 
 
 def samples(federation: Federation, clients: int, each: int) -> Figure:
-    """Some digits of the first clients, a row a client."""
+    """Some digits of the first clients, one row per client."""
     rows = [federation.x[federation.rows[client][:each], :-1].view(-1, 28, 28) for client in range(clients)]
     mosaic = torch.cat([torch.cat(list(row), dim=1) for row in rows])
     fig, ax = plt.subplots(figsize=(0.6 * each, 0.62 * clients), layout="constrained")
@@ -342,12 +347,12 @@ def between(first: torch.Tensor, second: torch.Tensor, points: int = 21) -> tupl
 
 def pairs(model: torch.Tensor, epochs: int) -> dict[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]:
     """Pairs of models to walk between; where ten clients started from `model`, also the average of all ten."""
-    found = {}
+    found: dict[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]] = {}
     for deal in ("shuffled", "two digits", "one digit"):
         models = engine.train(ten(digits(deal)), model, np.arange(10), engine.Work(**WORK, epochs=epochs), 1)
         found[f"two clients, {deal}"] = models[0], models[1], models.mean(0)
-    strangers = [start.after(replace(ten(digits("shuffled")), seed=seed), 5, **WORK, epochs=5) for seed in (0, 1)]
-    return found | {"shuffled, two different starts": (*strangers, None)}
+    first, second = [start.after(replace(ten(digits("shuffled")), seed=seed), 5, **WORK, epochs=5) for seed in (0, 1)]
+    return found | {"shuffled, two different starts": (first, second, None)}
 
 
 def line_picture(model: torch.Tensor, epochs: int) -> tuple[Figure, pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""Lesson 3, correcting the client: its checks, the corrections on the toy federation, and a small comparison on MNIST."""
+"""Lesson 3, correcting the client: checks, the corrections on the toy federation, a small comparison on MNIST."""
 
 import warnings
 from collections.abc import Callable
@@ -13,8 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 from fedlib import engine
-from fedlib.algorithms import create
-from fedlib.algorithms.acfmo import feature_scale
+from fedlib.algorithms.acfmo import ACFMO, feature_scale
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.course import start, toy
@@ -250,7 +249,7 @@ def endurance(steps: list[int], lr: float, rounds: int = 60) -> tuple[Figure, pd
     toy.far_axis(ax, f"distance after {rounds} rounds").set(xscale="log", xlabel="local steps", ylim=(0.6e-4, 30))
     ax.axhline(10, color="0.5", linestyle=":", linewidth=1)
     ax.text(steps[0], 12, "run away", fontsize=9, color="0.35")
-    ax.set_xticks(steps, steps)
+    ax.set_xticks(steps, [str(number) for number in steps])
     ax.minorticks_off()
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     numbers = pd.DataFrame(table, index=pd.Index(steps, name="local steps")).T
@@ -270,7 +269,7 @@ def explored(method: str, strength: float, steps: int, lr: float) -> tuple[Figur
     """One correction on the toy: the picture, and the distance to the optimum after the last round."""
     clients = toy.clients()
     journey = toy.travel(clients, ROUNDS, lr, steps, CHOICES[method](strength))
-    shown = toy.Journey(
+    shown = toy.ClientWalks(
         *(np.nan_to_num(np.clip(part, -1e3, 1e3), nan=1e3) for part in (journey.walks, journey.averages))
     )
     return toy.picture(clients, shown, method.split(" (")[0]), float(clients.distance(shown.averages[-1]))
@@ -332,7 +331,7 @@ IN_FULL = "ACFMO's local step in full"
 
 @dataclass(frozen=True)
 class AnchoredSteps(FedAvg):
-    """ACFMO's local step, Eqs. (12) and (14), averaged in full as FedAvg would: not the paper's method, but its idea."""
+    """ACFMO's local step, Eqs. (12) and (14), averaged in full as by FedAvg: not the paper's method, but its idea."""
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients, received = self.participants(federation, round), state["weights"]
@@ -379,7 +378,7 @@ def compared(rates: dict[str, float], seeds: range, rounds: int) -> pd.DataFrame
 
 
 def ends(frame: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy after the last round, a row a seed, a column a method."""
+    """Accuracy after the last round, one row per seed, one column per method."""
     last = frame[frame["round"] == frame["round"].max()]
     return last.pivot(index="seed", columns="method", values="accuracy")[list(frame["method"].unique())]
 
@@ -405,8 +404,8 @@ def acfmo_ablation(seeds: range, rounds: int) -> pd.DataFrame:
 
 
 def acfmo_parts(seed: int, rounds: int) -> pd.DataFrame:
-    """Lengths of the two parts of ACFMO's first rounds: the server's step, Eq. (4), and what the clients add, Eq. (20)."""
-    federation, method = mnist(seed), create("acfmo", variant="current", batch=20)
+    """Lengths of the two parts of ACFMO's first rounds: the server's step, Eq. (4), and the clients' part, Eq. (20)."""
+    federation, method = mnist(seed), ACFMO(variant="current", batch=20)
     state, clients, rows = method.init(federation), np.arange(federation.clients), []
     for round in range(1, rounds + 1):
         anchor = engine.union_gradient(federation, state["weights"], clients)
@@ -421,9 +420,9 @@ def acfmo_parts(seed: int, rounds: int) -> pd.DataFrame:
 
 
 def noise(seed: int, steps: int, lr: float, client: int = 0) -> pd.DataFrame:
-    """How far a minibatch's direction is from the full one along a client's corrected walk: the root mean square, exactly.
+    """How far a minibatch's direction is from the full one along a client's corrected walk: the exact root mean square.
 
-    `plain` takes the minibatch's gradient; `controlled` subtracts the same minibatch's gradient at the start of the walk.
+    `plain` takes the minibatch's gradient; `controlled` subtracts that of the same minibatch at the start of the walk.
     """
     federation = mnist(seed)
     x = federation.x[federation.rows[client]].double().numpy()
@@ -440,7 +439,7 @@ def noise(seed: int, steps: int, lr: float, client: int = 0) -> pd.DataFrame:
 
 
 def _errors(x: np.ndarray, labels: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Softmax probabilities minus labels, (samples, classes): a sample's gradient is their outer product with its input."""
+    """Softmax probabilities minus labels, (samples, classes): their outer product with the input is the gradient."""
     logits = x @ w.T
     grown = np.exp(logits - logits.max(1, keepdims=True))
     return grown / grown.sum(1, keepdims=True) - labels

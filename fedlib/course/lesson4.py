@@ -153,12 +153,12 @@ def cost(algorithm: Algorithm, cloud_price: float, devices: int = DEVICES) -> fl
 
 def epochs_in_a_row(algorithm: Algorithm, devices: int = DEVICES) -> int:
     """How long a round takes: the epochs that must wait for each other. Devices side by side do not."""
-    kind = type(algorithm).__name__
+    kind, options = type(algorithm).__name__, vars(algorithm)
     if kind == "Ring":
-        return devices * algorithm.epochs
+        return devices * options["epochs"]
     if kind == "FedSR":
-        return min(devices, algorithm.cluster_size) * algorithm.passes * algorithm.epochs
-    return getattr(algorithm, "iterations", 1) * algorithm.epochs
+        return min(devices, options["cluster_size"]) * options["passes"] * options["epochs"]
+    return options.get("iterations", 1) * options["epochs"]
 
 
 def round_of(devices: int = DEVICES, cloud_price: float = CLOUD_PRICE) -> pd.DataFrame:
@@ -277,8 +277,8 @@ def tug_of_war(rate: float, targets: tuple[float, ...] = (0, 1, 2, 3), passes: i
     axes.grid(False)
     middle = float(np.mean(targets))
     for name, target in [*((f"device {number}", target) for number, target in enumerate(targets, 1)), ("mean", middle)]:
-        look = {"color": "0.3", "linestyle": ":"} if name == "mean" else {"color": "0.75"}
-        axes.hlines(target, 0, len(ring) - 1, linewidth=1, **look)
+        grey, dash = ("0.3", ":") if name == "mean" else ("0.75", "-")
+        axes.hlines(target, 0, len(ring) - 1, linewidth=1, color=grey, linestyle=dash)
         axes.text(len(ring) - 0.7, target, name, va="center", fontsize=9)
     colour, dash = LOOKS["ring-optimization"]
     axes.plot(ring, marker="o", color=colour, linestyle=dash, label="ring: one after another")
@@ -292,7 +292,7 @@ def tug_of_war(rate: float, targets: tuple[float, ...] = (0, 1, 2, 3), passes: i
 
 
 @dataclass(frozen=True)
-class Journey:
+class RingTour:
     """A model's way along a ring: what it knows after each visit, and what each device holds."""
 
     recall: np.ndarray  # (visits + 1, classes), the start first
@@ -300,7 +300,7 @@ class Journey:
 
     @property
     def ago(self) -> np.ndarray:
-        """Visits since a device held some of a class, (visits, classes); NaN before the first. 0 is the device itself."""
+        """Visits since a device held some of a class, (visits, classes); 0 is the device itself, NaN is never yet."""
         found = np.full(self.held.shape, np.nan)
         last = np.full(self.held.shape[1], np.nan)
         for visit, shares in enumerate(self.held):
@@ -321,23 +321,24 @@ def after(federation: Federation, rounds: int) -> torch.Tensor:
     """The cloud's model after some rounds of FedSR."""
     progress = Progress()
     simulate(method("FedSR"), federation, rounds, every=rounds, progress=progress, bar=False)
+    assert progress.state is not None  # `simulate` sets it
     return progress.state["weights"]
 
 
 def journey(
     federation: Federation, start: torch.Tensor, ring: np.ndarray, work: engine.Work, round: int = 1
-) -> Journey:
+) -> RingTour:
     """Let one model visit the devices of a ring once and look at it after every visit."""
     model, known, train = start, [drift.recall(federation, start)], trainer(federation, work, round)
     for device in ring:
         model = train(model, device)
         known.append(drift.recall(federation, model))
     shares = federation.class_counts / federation.class_counts.sum(dim=1, keepdim=True)
-    return Journey(np.stack(known), shares.numpy()[ring])
+    return RingTour(np.stack(known), shares.numpy()[ring])
 
 
-def journeys_picture(found: dict[str, Journey]) -> tuple[Figure, pd.DataFrame]:
-    """One map a journey, visits across and classes up, frames where the visited device holds the class."""
+def journeys_picture(found: dict[str, RingTour]) -> tuple[Figure, pd.DataFrame]:
+    """One map per tour, visits across and classes up, frames where the visited device holds the class."""
     fig, panels = plt.subplots(1, len(found), figsize=(6.4 * len(found), 4.2), squeeze=False, layout="constrained")
     for axes, (name, each) in zip(panels[0], found.items(), strict=True):
         visits, classes = each.held.shape
@@ -366,8 +367,8 @@ def journeys_picture(found: dict[str, Journey]) -> tuple[Figure, pd.DataFrame]:
     return fig, table
 
 
-def forgetting_picture(found: dict[str, Journey], longest: int = 5) -> tuple[Figure, pd.DataFrame]:
-    """How much of a class is left so many visits after it was last trained, mean over the journey."""
+def forgetting_picture(found: dict[str, RingTour], longest: int = 5) -> tuple[Figure, pd.DataFrame]:
+    """How much of a class is left this many visits after it was last trained, mean over the journey."""
     fig, axes = plt.subplots(figsize=(6.6, 3.8), layout="constrained")
     columns = {}
     for (name, each), mark in zip(found.items(), "os^", strict=False):
@@ -385,7 +386,7 @@ def forgetting_picture(found: dict[str, Journey], longest: int = 5) -> tuple[Fig
 
 
 def design(cluster_size: int, passes: int) -> Algorithm:
-    """FedSR with rings of this size and so many passes."""
+    """FedSR with rings of this size and this many passes."""
     return create("fedsr", epochs=1, cluster_size=cluster_size, passes=passes, **LOCAL)
 
 

@@ -1,7 +1,8 @@
-"""Lesson 5, choosing who takes part: two worlds of clients, selectors, a tournament that takes a student's own; the checks.
+"""Lesson 5, choosing who takes part: two worlds of clients, selectors, a tournament for them and a student's; checks.
 
 A selector is a function `(round, history, rng) -> clients`. It knows what a server may know: the class counts that the
-clients have announced, who took part so far and with which reward. All entrants are such functions; a student's is one more.
+clients have announced, who took part so far and with which reward. All entrants are such functions; a student's is one
+more.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from fedlib.report.show import png
 from fedlib.runs.simulation import Progress, simulate
 from fedlib.selection import bandit, skewness
 
-CLIENTS, SIZE = 30, 5  # of so many clients so many take part in a round
+CLIENTS, SIZE = 30, 5  # clients; participants per round
 ROUNDS, SEEDS = 16, range(3)
 WORK = {"lr": 0.1, "batch": 10, "epochs": 3}
 COMMON = {"data_set": "mnist", "clients": CLIENTS, "network": "mlp200", "test_samples": 1000}
@@ -108,6 +109,7 @@ class Invited(FedAvg):
         """Ask the selector; it gets copies, so that it cannot change what it is told."""
         counts = federation.class_counts.numpy().astype(int)
         past = [list(state[name].numpy().copy()) for name in ("chosen", "rewards")]
+        assert self.selector is not None, "Invited needs a selector"
         answer = self.selector(round, History(counts, self.size, *past), generator(federation.seed, "selector", round))
         return checked_choice(answer, federation.clients, self.size)
 
@@ -137,7 +139,7 @@ def always_the_mildest(round: int, history: History, rng: np.random.Generator) -
 
 
 def greedy(round: int, history: History, rng: np.random.Generator) -> np.ndarray:
-    """By histogram: a first client at random, then always the one that brings the group closest to everybody's mixture."""
+    """By histogram: a first client at random, then always the one that brings the group closest to the overall mix."""
     group = [int(rng.integers(history.clients))]
     while len(group) < history.size:
         others = np.setdiff1d(np.arange(history.clients), group)
@@ -327,11 +329,12 @@ def after(name: str, rounds: int, selector: Selector = at_random, seed: int = 0)
     progress = Progress(state=method.init(federation))
     if rounds:
         simulate(method, federation, rounds, every=rounds, progress=progress, bar=False)
+    assert progress.state is not None  # set above
     return progress.state
 
 
 def rewards_picture(moments: tuple[int, ...], name: str = "mixed") -> tuple[Figure, pd.DataFrame]:
-    """Reward against true skewness of all clients, at models after so many rounds."""
+    """Reward against true skewness of all clients, at models after these numbers of rounds."""
     federation, truth = world(name), alphas(name)
     everybody = np.arange(federation.clients)
     fig, panels = plt.subplots(1, len(moments), figsize=(5 * len(moments), 3.6), layout="constrained")
@@ -374,10 +377,11 @@ def bandit_picture(rounds: int) -> tuple[Figure, pd.DataFrame]:
 
 
 def play(selector: Selector, name: str, seed: int) -> pd.DataFrame:
-    """One selector in one world with one seed: a row a round."""
+    """One selector in one world with one seed: one row per round."""
     method, federation = Invited(selector=selector, **WORK), world(name, seed)
     progress = Progress()
     records = simulate(method, federation, ROUNDS, progress=progress, bar=False)
+    assert progress.state is not None  # `simulate` sets it
     chosen, counts = progress.state["chosen"].numpy(), federation.class_counts.numpy()
     distances = [mixture_distance(counts, group) for group in chosen]
     kept = records[["round", "accuracy"]].assign(world=name, seed=seed, clients=len(np.unique(chosen)))
@@ -386,7 +390,7 @@ def play(selector: Selector, name: str, seed: int) -> pd.DataFrame:
 
 @lru_cache
 def entrant(name: str) -> pd.DataFrame:
-    """All games of an entrant of ours; played once a session, so that only the student's are played again."""
+    """All games of an entrant of ours; played once per session, so that only the student's are played again."""
     return games(ENTRANTS[name]).assign(selector=name)
 
 
@@ -396,9 +400,9 @@ def games(selector: Selector) -> pd.DataFrame:
 
 
 def tournament(mine: Selector | None = None) -> tuple[Figure, pd.DataFrame]:
-    """Our entrants and, once it is written and answers as it should, the student's; says in one line if it is missing."""
+    """Our entrants and, once it is written and answers as it should, the student's; says so if that is missing."""
     frames = [entrant(name) for name in ENTRANTS]
-    if not filled(mine):
+    if mine is None or not filled(mine):
         print("Your selector is still to be written: the tournament starts without it.")
     else:
         try:

@@ -1,11 +1,13 @@
-"""Lesson 6, the server's step and the bill: a valley in which servers walk, their race on digits, prices, a band to share.
+"""Lesson 6, the server's step and the bill: a valley in which servers walk, their race on digits, prices, a band.
 
-The valley is walked by the methods of `fedlib.algorithms.fedopt` themselves: `InTheValley` replaces their clients, nothing else.
+The methods of `fedlib.algorithms.fedopt` themselves walk in the valley: `InTheValley` replaces their clients, nothing
+else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import cos, log2, radians, sin
+from typing import Any, cast
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -20,11 +22,12 @@ from fedlib import wireless
 from fedlib.algorithms import REGISTRY, create
 from fedlib.course.exercise import exercise, require
 from fedlib.judging import transfers
-from fedlib.problem.federation import federate
+from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
 from fedlib.report import sliders
 from fedlib.runs.study import Run
 from fedlib.wireless import Scenario
+from fedlib.wireless.devices import WATT_PER_DBM
 
 COLOURS = seaborn.color_palette("colorblind")
 
@@ -33,11 +36,11 @@ COLOURS = seaborn.color_palette("colorblind")
 
 @dataclass(frozen=True)
 class Valley:
-    """Ten clients with losses (w - m_i)' H (w - m_i) / 2: one steep and one flat direction, the mean of all m_i is 0."""
+    """Ten clients with losses (w - m_i)' H (w - m_i) / 2: one steep and one flat direction; the m_i have mean 0."""
 
     angle: float = 0.0  # degrees by which the valley is turned against the axes
     present: int = 3  # clients that answer in a round
-    steps: int = 10  # local steps a round
+    steps: int = 10  # local steps per round
     lr: float = 0.2  # the clients' rate
     seed: int = 0
 
@@ -63,7 +66,7 @@ class Valley:
         return torch.as_tensor(self.turn @ [-2.0, -9.0])
 
     def models(self, weights: torch.Tensor, round: int) -> torch.Tensor:
-        """Where the round's clients take the server's model with their local steps, one row a client."""
+        """Where the round's clients take the server's model with their local steps, one row per client."""
         chosen = generator(self.seed, "valley clients", round).choice(10, self.present, replace=False)
         minima = self.minima[np.sort(chosen)]
         left = np.linalg.matrix_power(np.eye(2) - self.lr * self.curvature, self.steps)
@@ -84,10 +87,11 @@ class InTheValley:
 def walk(method: str, valley: Valley, rounds: int, **options) -> np.ndarray:
     """The server's weights, before the first round and after each: (rounds + 1, 2)."""
     server = type(method, (InTheValley, REGISTRY[method]), {})(**options)
-    state = server.init(valley)
+    federation = cast(Federation, valley)  # it has a start, all that a server of this family asks for
+    state = server.init(federation)
     path = [state["weights"]]
     for round in range(1, rounds + 1):
-        state = server.round(valley, state, round)
+        state = server.round(federation, state, round)
         path.append(state["weights"])
     return torch.stack(path).numpy()
 
@@ -216,14 +220,14 @@ def tried_table(tuned: pd.DataFrame) -> pd.DataFrame:
     return table.map(lambda score: "" if np.isnan(score) else f"{score:.3f}").rename_axis(columns="rate")
 
 
-def best(tuned: pd.DataFrame) -> dict[str, dict[str, float]]:
+def best(tuned: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """The best try of every server, as an option of its method."""
     scores = tried(tuned)
     rows = scores.loc[scores.groupby("method", sort=False)["accuracy"].idxmax()]
     return {row.method: {SERVERS[row.method][2]: row.value} for row in rows.itertuples()}
 
 
-def race(chosen: dict[str, dict[str, float]], rounds: int, seeds: range) -> list[Run]:
+def race(chosen: dict[str, dict[str, Any]], rounds: int, seeds: range) -> list[Run]:
     """Every server with its chosen rate, on every seed."""
     return [run(name, seed, rounds, **tuned) for seed in seeds for name, tuned in chosen.items()]
 
@@ -316,7 +320,7 @@ def cell(method: str, deadline_s: float, radius_km: float = 0.5, devices: int = 
     )
 
 
-def plan(method: str, deadline_s: float) -> wireless.Plan:
+def plan(method: str, deadline_s: float) -> wireless.Allocation:
     """The cheapest way for ten participants to make a round of the method in time."""
     return wireless.joint_optimum(wireless.draw_devices(cell(method, deadline_s), generator(0, "devices")), deadline_s)
 
@@ -347,8 +351,8 @@ def bills(frame: pd.DataFrame, target: float) -> pd.DataFrame:
     """
     rows = {}
     for name, runs in frame.groupby("method", sort=False):
-        rounds = [transfers.to_reach(own, target, 1) for _, own in runs.groupby("seed")]
-        rounds = [np.nan if None in rounds else each for each in rounds]
+        reached = [transfers.to_reach(one_seed, target, 1) for _, one_seed in runs.groupby("seed")]
+        rounds = [np.nan] if None in reached else [round for round in reached if round is not None]
         mean = np.mean(rounds)
         rows[name] = {
             "rounds": mean,
@@ -359,9 +363,10 @@ def bills(frame: pd.DataFrame, target: float) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis(f"to reach {target:.0%}").round(1)
 
 
-def mean_bill(each: list[int | None]) -> str:
+def mean_bill(bills: list[int | None]) -> str:
     """The mean of the seeds' bills; "never" where one of them has none."""
-    return "never" if None in each else f"{np.mean(each):.0f}"
+    due = [bill for bill in bills if bill is not None]
+    return f"{np.mean(due):.0f}" if len(due) == len(bills) else "never"
 
 
 def bill_bars(table: pd.DataFrame) -> Figure:
@@ -392,7 +397,7 @@ BAND_HZ, POWER_W = 1e6, 0.5
 
 
 def sending_j(share: float, snr: float, bits: float = 5e5) -> float:
-    """Joules for sending so many bits on a share of the band; `snr` is signal to noise on the whole band."""
+    """Joules for sending `bits` on a share of the band; `snr` is signal to noise on the whole band."""
     return POWER_W * bits / (share * BAND_HZ * log2(1 + snr / share))
 
 
@@ -403,7 +408,7 @@ def two_devices(near: float, far: float) -> tuple[Figure, pd.DataFrame]:
         "near device": np.array([sending_j(1 - own, near) for own in share]),
         "far device": np.array([sending_j(own, far) for own in share]),
     }
-    total = sum(parts.values())
+    total = parts["near device"] + parts["far device"]
     fig, ax = plt.subplots(figsize=(7, 3.9), layout="constrained")
     for (name, own), dash in zip(parts.items(), ("--", "-."), strict=True):
         ax.plot(100 * share, own, dash, label=name)
@@ -417,7 +422,7 @@ def two_devices(near: float, far: float) -> tuple[Figure, pd.DataFrame]:
 
 def snr_at(distance_km: float) -> float:
     """Signal to noise on the whole band at a distance, with the path loss of the paper and no fading."""
-    noise_w = BAND_HZ * wireless.devices.WATT_PER_DBM * 10 ** (Scenario.noise_dbm_per_hz / 10)
+    noise_w = BAND_HZ * WATT_PER_DBM * 10 ** (Scenario.noise_dbm_per_hz / 10)
     return float(POWER_W * wireless.path_gain(distance_km) / noise_w)
 
 
@@ -525,7 +530,7 @@ def _same(found, right) -> bool:
     return found.shape == right.shape and torch.allclose(found, right, rtol=1e-6, atol=1e-9)
 
 
-def _expect(what: str, found, right: list[float], mistakes: dict[str, list[float]]) -> None:
+def _expect(what: str, found, right: list[float], mistakes: Mapping[str, Sequence[float]]) -> None:
     """The value must be right; a known mistake gets its own hint."""
     for hint, wrong in mistakes.items():
         require(not _same(found, wrong), hint)
@@ -536,7 +541,7 @@ def _plain(value):
     return [round(each, 4) for each in value.tolist()] if isinstance(value, torch.Tensor) else value
 
 
-def _vectors(*rows: list[float]) -> list[torch.Tensor]:
+def _vectors(*rows: Sequence[float] | Sequence[Sequence[float]]) -> list[torch.Tensor]:
     return [torch.tensor(row, dtype=torch.float64) for row in rows]
 
 
@@ -564,7 +569,8 @@ def momentum_step(answer):
     step = answer(w, still, models, sizes, 1.0, 0.0)
     _parts(step, "w, m")
     _expect(
-        "With beta = 0 and rate 1 this is FedAvg: from w = [1, 2] and models [3, 2], [1, 6] of sizes 1 and 3, the new w",
+        "With beta = 0 and rate 1 this is FedAvg: from w = [1, 2] and models [3, 2], [1, 6] of sizes 1 and 3, "
+        "the new w",
         step[0],
         [1.5, 5.0],
         {
@@ -603,7 +609,8 @@ def momentum_step(answer):
 def adam_step(answer):
     require(
         answer is not None,
-        "Three lines: m keeps beta1 of itself and takes (1 - beta1) of Delta; v the same with beta2 and Delta squared; then w.",
+        "Three lines: m keeps beta1 of itself and takes (1 - beta1) of Delta; v the same with beta2 and Delta squared; "
+        "then w.",
     )
     w, still, delta = _vectors([10, 10], [0, 0], [3, -1])
     first = answer(w, still, still, delta, 1.0, 0.0, 0.0, 1.0)
@@ -661,7 +668,8 @@ def adam_step(answer):
 def bill(answer):
     require(
         answer is not None,
-        "Walk through the rounds, counted from 1, with a counter of good rounds in a row; a round below the target sets it to 0.",
+        "Walk through the rounds, counted from 1, with a counter of good rounds in a row; "
+        "a round below the target sets it to 0.",
     )
     curve = [0.3, 0.8, 0.7, 0.6, 0.8, 0.85, 0.9, 0.6]
     found = answer(curve, 0.8, 20, 1)
@@ -708,7 +716,7 @@ def best_share(answer):
         told = f"With snr {first:g} and {second:g} you give the first device {share:.3f}, for {spent[share]:.4f} J."
         mixed_up = spent[1 - share] < spent[share] * (1 - 1e-9)
         require(not mixed_up, f"{told} The other way round would be cheaper: have you mixed up the two devices?")
-        cheaper = min(_beside(share), key=spent.get)
+        cheaper = min(_beside(share), key=spent.__getitem__)
         missed = f"{told} A share of {cheaper:.3f} costs {spent[cheaper]:.4f} J. Try more shares, at least a hundred."
         require(spent[share] <= spent[cheaper], missed)
 

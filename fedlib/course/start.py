@@ -47,6 +47,7 @@ def after(federation: Federation, rounds: int, **options) -> torch.Tensor:
     progress = Progress(state=create("fedavg", **options).init(federation))
     if rounds:
         simulate(create("fedavg", **options), federation, rounds, progress=progress, bar=False)
+    assert progress.state is not None  # set above
     return progress.state["weights"]
 
 

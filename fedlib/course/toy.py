@@ -1,6 +1,6 @@
 """The two-dimensional federation of lessons 2 and 3: three clients with quadratic losses, so that one sees every step.
 
-Client i has F_i(w) = (w - m_i)' H_i (w - m_i) / 2: a valley with its lowest point at m_i whose shape is the curvature H_i.
+Client i has F_i(w) = (w - m_i)' H_i (w - m_i) / 2: a valley with its lowest point at m_i, its shape the curvature H_i.
 All clients hold equally much data, and the server wants the minimum of the mean of the F_i.
 """
 
@@ -31,7 +31,7 @@ class Toy:
     minima: np.ndarray
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """Gradients of the clients' own losses, a row a client: at one point for all, or at a row of `w` for each."""
+        """Gradients of the clients' losses, one row per client: at one point for all, or at a row of `w` for each."""
         return np.einsum("cij,cj->ci", self.curvatures, w - self.minima)
 
     def loss(self, w: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ class Sent:
     model: np.ndarray  # w, where everybody starts
     gradient: np.ndarray  # mean of the clients' gradients at their own models of the last round
     anchor: np.ndarray  # mean of the clients' gradients at `model`; asking for it costs one more exchange
-    own: np.ndarray  # each client's mean gradient along its last walk, a row a client
+    own: np.ndarray  # each client's mean gradient along its last walk, one row per client
     common: np.ndarray  # the mean of `own` over the clients
 
 
@@ -80,7 +80,7 @@ def plain(gradient: Gradient, w: np.ndarray, sent: Sent) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Journey:
+class ClientWalks:
     """Where the clients walked in each round, (rounds, clients, steps + 1, 2), and the averages, (rounds + 1, 2)."""
 
     walks: np.ndarray
@@ -90,8 +90,8 @@ class Journey:
 @np.errstate(over="ignore", invalid="ignore")
 def travel(
     toy: Toy, rounds: int, lr: float, steps: int, direction: Direction = plain, start: tuple[float, float] = START
-) -> Journey:
-    """Rounds of local walks and averaging. `direction(gradient, w, sent)` says what the clients descend, a row a client.
+) -> ClientWalks:
+    """Rounds of local walks and averaging. `direction(gradient, w, sent)` says what the clients descend, one per row.
 
     Clients that run away to infinity are an answer, too, and no warning.
     """
@@ -108,7 +108,7 @@ def travel(
         sent = Sent(model, toy.gradient(walk[-1]).mean(0), toy.gradient(model).mean(0), along, along.mean(0))
         walks.append(np.stack(walk, axis=1))
         averages.append(model)
-    return Journey(np.stack(walks), np.stack(averages))
+    return ClientWalks(np.stack(walks), np.stack(averages))
 
 
 def rest(toy: Toy, lr: float, steps: int, direction: Direction = plain, longest: int = 5000) -> np.ndarray:
@@ -124,7 +124,7 @@ def rest(toy: Toy, lr: float, steps: int, direction: Direction = plain, longest:
     return model
 
 
-def draw(ax: Axes, toy: Toy, journey: Journey, round: int = 1) -> Axes:
+def draw(ax: Axes, toy: Toy, journey: ClientWalks, round: int = 1) -> Axes:
     """The clients' walks in one round, all averages, and the optimum, on the height lines of the mean loss."""
     left, right, bottom, top = FRAME
     grid = np.stack(np.meshgrid(np.linspace(left, right, 90), np.linspace(bottom, top, 90)), axis=-1)
@@ -150,7 +150,7 @@ def far_axis(ax: Axes, label: str = "distance to the optimum") -> Axes:
     return ax
 
 
-def picture(toy: Toy, journey: Journey, title: str = "") -> Figure:
+def picture(toy: Toy, journey: ClientWalks, title: str = "") -> Figure:
     """The first round, and how far the averages are from the optimum after each round."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", width_ratios=[1.25, 1])
     draw(left, toy, journey).set_title(title)

@@ -1,4 +1,7 @@
-"""Where the bytes come from: `load` a data set by name, wherever the nearest verified copy is.
+"""Where the bytes come from: `load(name)` gives a `Dataset` from the nearest verified copy, `available()` lists names.
+
+`chain` goes from a name to the data: a drop-in file of the user (`dropin`), the `cache`, then the `sources`
+(`vision`, `registry`, or made here: `handwriting`, `hog`). `known` holds the hashes that `integrity` checks.
 
 >>> from fedlib import data
 >>> data.load("nothing of that kind")

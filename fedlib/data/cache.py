@@ -20,7 +20,7 @@ from fedlib.data.dataset import Arrays, sha256
 from fedlib.data.errors import Damaged
 
 HASHES = "hashes.json"
-_verified: dict[Path, tuple] = {}  # file -> (size, mtime, inode, hash): each file is hashed once a process
+_verified: dict[Path, tuple[int, int, int, str]] = {}  # file -> size, mtime, inode, hash; hashed once per process
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from fedlib.data import cache, dropin, folders, handwriting, hog
 from fedlib.data.dataset import Arrays, Dataset, fingerprint, from_arrays, sha256
 from fedlib.data.errors import DataNotFound
+from fedlib.data.integrity import canonical, describe_difference
 from fedlib.data.known import FEATURES, KNOWN
 from fedlib.data.sources import SOURCES, fetch
-from fedlib.data.verify import canonical, describe_difference
 
 
 def load(name: str) -> Dataset:

@@ -53,8 +53,8 @@ def smallest_integers(values: np.ndarray) -> np.ndarray:
 def from_arrays(name: str, arrays: Arrays, classes: tuple[str, ...], fingerprint: str) -> Dataset:
     """Wrap raw arrays as tensors; images and features share memory with the arrays."""
 
-    def integers(key: str) -> torch.Tensor | None:
-        return torch.from_numpy(arrays[key].astype(np.int64)) if key in arrays else None
+    def integers(key: str) -> torch.Tensor:
+        return torch.from_numpy(arrays[key].astype(np.int64))
 
     return Dataset(
         name=name,
@@ -63,7 +63,7 @@ def from_arrays(name: str, arrays: Arrays, classes: tuple[str, ...], fingerprint
         x_test=torch.from_numpy(arrays["x_test"]),
         y_test=integers("y_test"),
         classes=classes,
-        writer_train=integers("writer_train"),
-        writer_test=integers("writer_test"),
+        writer_train=integers("writer_train") if "writer_train" in arrays else None,
+        writer_test=integers("writer_test") if "writer_test" in arrays else None,
         fingerprint=fingerprint,
     )

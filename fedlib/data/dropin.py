@@ -14,8 +14,8 @@ import numpy as np
 from fedlib.data import folders
 from fedlib.data.dataset import SAMPLES, WRITERS, Arrays
 from fedlib.data.errors import Damaged, InvalidDropIn
+from fedlib.data.integrity import canonical, checked
 from fedlib.data.known import Known
-from fedlib.data.verify import canonical, checked
 
 FORMAT = (
     "a NumPy .npz file with x_train, x_test (uint8 images N x H x W or N x H x W x 3, or float32 features N x d), "
@@ -99,10 +99,10 @@ def require_samples(file: Path, name: str, samples: np.ndarray) -> None:
 
 
 def require_integers(file: Path, name: str, values: np.ndarray, length: int | None = None) -> None:
-    """Whole numbers from 0, one a sample."""
+    """Whole numbers from 0, one per sample."""
     if values.dtype.kind not in "iu" or values.ndim != 1 or length not in (None, len(values)):
         raise InvalidDropIn(
-            f"{file}: {name} is {values.dtype} {values.shape}; it should be one whole number a sample"
+            f"{file}: {name} is {values.dtype} {values.shape}; it should be one whole number per sample"
             + (f" ({length:,} of them)" if length is not None else "")
         )
     if len(values) and values.min() < 0:

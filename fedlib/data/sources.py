@@ -10,8 +10,8 @@ from pathlib import Path
 from fedlib.data import dropin, folders, handwriting, registry, vision
 from fedlib.data.dataset import Arrays
 from fedlib.data.errors import DataNotFound, FetchFailed
+from fedlib.data.integrity import checked
 from fedlib.data.known import KNOWN
-from fedlib.data.verify import checked
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,6 @@ def not_found(name: str, reasons: list[str]) -> str:
     if folders.offline() and name in SOURCES:
         advice.insert(0, "unset FEDLIB_OFFLINE")
     advice.append(f"put a copy at {dropin.path(name)}: {dropin.FORMAT}")
-    return "\n".join(
-        [f"{name} was not found. Tried:", *(f"  - {line}" for line in tried)]
-        + ["What you can do (any of these):", *(f"  - {line}" for line in advice if line)]
-    )
+    lines = [f"{name} was not found. Tried:", *(f"  - {line}" for line in tried)]
+    lines += ["What you can do (any of these):", *(f"  - {line}" for line in advice if line)]
+    return "\n".join(lines)

@@ -12,16 +12,15 @@ OA minimises the energy of sending, P_1 of equation (26), at fixed frequencies, 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize
 
+from fedlib.wireless.allocation import Allocation
+from fedlib.wireless.costs import delay_slope_s, seconds_saved_per_share, transmit_energy_j
 from fedlib.wireless.devices import Devices
-from fedlib.wireless.energy import seconds_saved_per_share, transmit_energy_j
-from fedlib.wireless.feasibility import ROUNDING, feasibility
-from fedlib.wireless.plan import Plan
-from fedlib.wireless.roots import decreasing_root
+from fedlib.wireless.feasibility import ROUNDING, Feasibility, feasibility
+from fedlib.wireless.monotone import decreasing_root
 
 
 def random_share(devices: Devices, rng: np.random.Generator, share_min: np.ndarray | float = 0.0) -> np.ndarray:
@@ -44,46 +43,67 @@ def optimal_bandwidth(
     deadline_s: np.ndarray | float,
     frequency_hz: np.ndarray | None = None,
     method: str = "exact",
-) -> Plan:
+) -> Allocation:
     """OA: the solution of P_1 at fixed frequencies; by default f_n^max, which leaves most time for sending."""
     if method not in SOLVERS:
         raise ValueError(f"method must be one of {', '.join(SOLVERS)}; got {method!r}.")
     frequency_hz = devices.frequency_max_hz if frequency_hz is None else frequency_hz
     reach = feasibility(devices, deadline_s, frequency_hz)
-    share = SOLVERS[method](devices, np.where(reach.feasible[..., None], reach.share_min, np.nan))
-    return Plan(devices, share, np.broadcast_to(frequency_hz, share.shape), reach)
+    share = shares_in_time(devices, reach, SOLVERS[method])
+    return Allocation(devices, share, np.broadcast_to(frequency_hz, share.shape), reach)
 
 
-def clear_market(demand: Callable, saving: Callable, share_min: np.ndarray) -> np.ndarray:
-    """Shares at the price at which the devices together ask for the whole band.
+def shares_in_time(
+    devices: Devices, reach: Feasibility, solve: Callable[[Devices, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """`solve(devices, share_min)` for the instances that can meet the deadline, one per row; NaN for the others."""
+    share = np.full(reach.share_min.shape, np.nan)
+    if reach.feasible.any():
+        solvable = devices.broadcast_to(share.shape)[reach.feasible]
+        share[reach.feasible] = solve(solvable, reach.share_min[reach.feasible])
+    return share
 
-    `demand(price)` is what each device asks for, `saving(share)` the energy that the next bit of share saves it. Split
-    the surplus evenly: at the lowest saving all ask for at least that, at the highest none asks for more. A bracket.
+
+def clear_market(
+    demand: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    saving: Callable[[np.ndarray], np.ndarray],
+    share_min: np.ndarray,
+) -> np.ndarray:
+    """Shares at the price at which the devices together ask for the whole band; one instance per row.
+
+    `demand(price, rows)` is what the devices of these rows ask for, `saving(share)` the energy that the next bit of
+    share saves each device. Split the surplus evenly: at the lowest saving all ask for at least that, at the highest
+    none asks for more. A bracket.
     """
     even = saving(_share_out(np.ones_like(share_min), share_min))
     low, high = np.log(np.min(even, axis=-1)), np.log(np.max(even, axis=-1))
-    log_price = decreasing_root(lambda v: np.log(np.sum(demand(np.exp(v)[..., None]), axis=-1)), low, high)
-    above = np.maximum(demand(np.exp(log_price)[..., None]) - share_min, 0)
+    rows = np.arange(len(share_min))
+
+    def log_demand(log_price: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.log(np.sum(demand(np.exp(log_price)[:, None], rows), axis=-1))
+
+    price = np.exp(decreasing_root(log_demand, low, high, (rows,)))
+    above = np.maximum(demand(price[:, None], rows) - share_min, 0)
     return _share_out(above, share_min)  # the price is exact up to rounding; this makes the sum so, too
 
 
 def _exact(devices: Devices, share_min: np.ndarray) -> np.ndarray:
+    def worth(log_share, price, snr, payload_bits, power_w):
+        return np.log(power_w * delay_slope_s(np.exp(log_share), snr, payload_bits, devices.bandwidth_hz) / price)
+
+    def demand(price, rows):
+        low, here = np.log(share_min[rows]), devices[rows]
+        parameters = price, here.snr, here.payload_bits, here.power_w
+        return np.exp(decreasing_root(worth, low, np.zeros_like(low), parameters))
+
     def saving(share):
         return devices.power_w * seconds_saved_per_share(devices, share)
-
-    def demand(price):
-        return np.exp(decreasing_root(lambda u: np.log(saving(np.exp(u)) / price), np.log(share_min), np.float64(0)))
 
     return clear_market(demand, saving, share_min)
 
 
 def _lbfgsb(devices: Devices, share_min: np.ndarray) -> np.ndarray:
-    devices = replace(devices, gain=np.broadcast_to(devices.gain, share_min.shape))  # an instance for every deadline
-    share = np.full(share_min.shape, np.nan)
-    for index in np.ndindex(share_min.shape[:-1]):
-        if not np.isnan(share_min[index]).any():
-            share[index] = _lbfgsb_one(devices[index], share_min[index])
-    return share
+    return np.stack([_lbfgsb_one(devices[row], needs) for row, needs in enumerate(share_min)])
 
 
 def _lbfgsb_one(devices: Devices, share_min: np.ndarray) -> np.ndarray:
@@ -91,7 +111,7 @@ def _lbfgsb_one(devices: Devices, share_min: np.ndarray) -> np.ndarray:
     surplus = max(1 - np.sum(share_min), 0.0)
     start_j = np.sum(transmit_energy_j(devices, _share_out(np.ones_like(share_min), share_min)))
 
-    def objective(weights):
+    def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
         total = np.sum(weights)
         share = _share_out(weights, share_min)
         slope = -devices.power_w * seconds_saved_per_share(devices, share)

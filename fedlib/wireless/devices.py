@@ -21,7 +21,7 @@ class Scenario:
     data_megabytes: tuple[float, float] = (5.0, 10.0)  # d_n, uniform
     frequency_hz: tuple[float, float] = (1e9, 2e9)  # f_n^min, f_n^max
     local_iterations: int = 20  # Q_l
-    capacitance: float = 1e-28  # sigma; printed 1e-23, which costs one device half a megajoule a round
+    capacitance: float = 1e-28  # sigma; printed 1e-23, which costs one device half a megajoule per round
 
     devices: int = 100  # N; the learning part prints 100, the energy figures do not say
     radius_km: float = 0.5  # devices are spread evenly over a disc
@@ -64,6 +64,10 @@ class Devices:
         arrays = {field.name: getattr(self, field.name)[index] for field in fields(self) if field.type is np.ndarray}
         return replace(self, **arrays)
 
+    def broadcast_to(self, shape: tuple[int, ...]) -> "Devices":
+        """The same devices in every instance of a larger array, of deadlines for example."""
+        return replace(self, gain=np.broadcast_to(self.gain, shape))
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.gain.shape
@@ -79,7 +83,7 @@ class Devices:
         return self.local_iterations * self.cycles_per_bit * self.data_bits
 
 
-def path_gain(distance_km: np.ndarray) -> np.ndarray:
+def path_gain(distance_km: np.ndarray | float) -> np.ndarray:
     """Mean channel gain at a distance: path loss 128.1 + 37.6 log10(d) dB with d in km."""
     loss_db = 128.1 + 37.6 * np.log10(distance_km)
     return 10 ** (-loss_db / 10)
@@ -98,13 +102,13 @@ def draw_devices(scenario: Scenario, rng: np.random.Generator, draws: tuple[int,
     slowest_hz, fastest_hz = scenario.frequency_hz
     return Devices(
         gain=path_gain(distance_km) * fading,
-        power_w=np.float64(scenario.power_w),
-        payload_bits=np.float64(scenario.payload_bits),
+        power_w=np.array(scenario.power_w),
+        payload_bits=np.array(scenario.payload_bits),
         data_bits=BITS_PER_MEGABYTE * rng.uniform(*scenario.data_megabytes, size=shape),
         cycles_per_bit=rng.uniform(*scenario.cycles_per_bit, size=shape),
-        frequency_min_hz=np.float64(slowest_hz),
-        frequency_max_hz=np.float64(fastest_hz),
-        capacitance=np.float64(scenario.capacitance),
+        frequency_min_hz=np.array(slowest_hz),
+        frequency_max_hz=np.array(fastest_hz),
+        capacitance=np.array(scenario.capacitance),
         bandwidth_hz=scenario.bandwidth_hz,
         noise_w_per_hz=WATT_PER_DBM * 10 ** (scenario.noise_dbm_per_hz / 10),
         local_iterations=scenario.local_iterations,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedlib.wireless.costs import compute_delay_s, shannon_rate_bits_per_s, transmit_delay_s
 from fedlib.wireless.devices import Devices
-from fedlib.wireless.energy import compute_delay_s, rate_bits_per_s, transmit_delay_s
-from fedlib.wireless.roots import decreasing_root
+from fedlib.wireless.monotone import decreasing_root
 
 ROUNDING = 1e-12  # shares that sum to one up to this are within the band
 
@@ -24,7 +24,7 @@ class Feasibility:
 
     @property
     def feasible(self) -> np.ndarray:
-        """One answer an instance."""
+        """One answer per instance."""
         return np.sum(self.share_min, axis=-1) <= 1 + ROUNDING
 
     @property
@@ -64,7 +64,7 @@ def feasibility(
 
 
 def per_device(deadline_s: np.ndarray | float) -> np.ndarray:
-    """Deadlines, one an instance, with an axis of devices appended."""
+    """Deadlines, one per instance, with an axis of devices appended."""
     deadline_s = np.asarray(deadline_s, dtype=np.float64)
     if not (np.all(np.isfinite(deadline_s)) and np.all(deadline_s > 0)):
         raise ValueError(f"deadline_s must be positive and finite; got {deadline_s}.")
@@ -79,8 +79,12 @@ def share_for_delay(devices: Devices, sending_s: np.ndarray) -> np.ndarray:
     # ln(1+x) <= sqrt(x) bounds the rate from above, hence the share from below.
     nats = devices.payload_bits / target * np.log(2) / devices.bandwidth_hz
     low = np.minimum(np.log(nats * nats / devices.snr), 0)
-    log_rate = np.log(devices.payload_bits / target)
-    root = decreasing_root(lambda u: log_rate - np.log(rate_bits_per_s(devices, np.exp(u))), low, np.zeros_like(low))
+
+    def missing(log_share: np.ndarray, snr: np.ndarray, needed_rate: np.ndarray) -> np.ndarray:
+        rate = shannon_rate_bits_per_s(np.exp(log_share), snr, devices.bandwidth_hz)
+        return np.log(needed_rate) - np.log(rate)
+
+    root = decreasing_root(missing, low, np.zeros_like(low), (devices.snr, devices.payload_bits / target))
     return np.where(reachable, np.exp(root), np.inf)
 
 

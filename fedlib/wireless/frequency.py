@@ -7,8 +7,8 @@ constraint (23e). The range that meets it, constraint (30a), starts at the optim
 
 import numpy as np
 
+from fedlib.wireless.costs import transmit_delay_s
 from fedlib.wireless.devices import Devices
-from fedlib.wireless.energy import transmit_delay_s
 from fedlib.wireless.feasibility import per_device
 
 ROUNDING = 1e-9  # a frequency this little above f_n^max counts as f_n^max

@@ -12,30 +12,30 @@ with the constant of f^min once that suffices, is convex and separable in b: the
 
 import numpy as np
 
-from fedlib.wireless.bandwidth import clear_market, optimal_bandwidth
+from fedlib.wireless.allocation import Allocation
+from fedlib.wireless.bandwidth import clear_market, optimal_bandwidth, shares_in_time
+from fedlib.wireless.costs import compute_delay_s, delay_slope_s, shannon_rate_bits_per_s
 from fedlib.wireless.devices import Devices
-from fedlib.wireless.energy import compute_delay_s, seconds_saved_per_share, transmit_delay_s
 from fedlib.wireless.feasibility import feasibility, per_device, share_for_delay
 from fedlib.wireless.frequency import optimal_frequency
-from fedlib.wireless.plan import Plan
-from fedlib.wireless.roots import decreasing_root
+from fedlib.wireless.monotone import decreasing_root
 
 
-def alternation(devices: Devices, deadline_s: np.ndarray | float, method: str = "exact") -> Plan:
+def alternation(devices: Devices, deadline_s: np.ndarray | float, method: str = "exact") -> Allocation:
     """FCBAFL's way: OA at f_n^max, then OF.
 
     Once is enough: a device slowed down to meet the deadline exactly cannot give up any share afterwards.
     """
-    plan = optimal_bandwidth(devices, deadline_s, method=method)
-    return Plan(devices, plan.share, optimal_frequency(devices, plan.share, deadline_s), plan.feasibility)
+    first = optimal_bandwidth(devices, deadline_s, method=method)
+    return Allocation(devices, first.share, optimal_frequency(devices, first.share, deadline_s), first.feasibility)
 
 
-def joint_optimum(devices: Devices, deadline_s: np.ndarray | float) -> Plan:
+def joint_optimum(devices: Devices, deadline_s: np.ndarray | float) -> Allocation:
     """The shares and frequencies of least energy that meet the deadline."""
     reach = feasibility(devices, deadline_s)
-    share_min = np.where(reach.feasible[..., None], reach.share_min, np.nan)
-    share = _exact_joint(devices, per_device(deadline_s), share_min)
-    return Plan(devices, share, optimal_frequency(devices, share, deadline_s), reach)
+    limit_s = np.broadcast_to(per_device(deadline_s), (*reach.share_min.shape[:-1], 1))[reach.feasible]
+    share = shares_in_time(devices, reach, lambda devices, share_min: _exact_joint(devices, limit_s, share_min))
+    return Allocation(devices, share, optimal_frequency(devices, share, deadline_s), reach)
 
 
 def _exact_joint(devices: Devices, deadline_s: np.ndarray, share_min: np.ndarray) -> np.ndarray:
@@ -43,19 +43,25 @@ def _exact_joint(devices: Devices, deadline_s: np.ndarray, share_min: np.ndarray
     slow_s = deadline_s - compute_delay_s(devices, devices.frequency_min_hz)
     slow_share = np.clip(share_for_delay(devices, slow_s), share_min, 1)
 
-    def saving(share, above_min):
-        left_s = deadline_s - transmit_delay_s(devices, share)
-        needed_hz = devices.cycles / left_s
-        slowing_w = 2 * devices.capacitance * needed_hz * needed_hz * needed_hz  # d(compute energy) / d(sending time)
-        return seconds_saved_per_share(devices, share) * (devices.power_w + np.where(above_min, slowing_w, 0))
+    def parameters(rows):
+        here = devices[rows]
+        return deadline_s[rows], here.snr, here.payload_bits, here.power_w, here.cycles, here.capacitance
 
-    def demand(price):
-        above_min = saving(slow_share, True) < price
-        low, high = np.where(above_min, share_min, slow_share), np.where(above_min, slow_share, 1)
+    def saving(share, above_min, deadline_s, snr, payload_bits, power_w, cycles, capacitance):
+        sending_s = payload_bits / shannon_rate_bits_per_s(share, snr, devices.bandwidth_hz)
+        needed_hz = cycles / (deadline_s - sending_s)
+        slowing_w = 2 * capacitance * needed_hz * needed_hz * needed_hz  # d(compute energy) / d(sending time)
+        saved_s = delay_slope_s(share, snr, payload_bits, devices.bandwidth_hz)
+        return saved_s * (power_w + np.where(above_min, slowing_w, 0))
 
-        def worth(log_share):
-            return np.log(saving(np.exp(log_share), above_min) / price)
+    def worth(log_share, price, above_min, *parameters):
+        return np.log(saving(np.exp(log_share), above_min, *parameters) / price)
 
-        return np.exp(decreasing_root(worth, np.log(low), np.log(high)))
+    def demand(price, rows):
+        here, slow = parameters(rows), slow_share[rows]
+        above_min = saving(slow, True, *here) < price
+        low, high = np.where(above_min, share_min[rows], slow), np.where(above_min, slow, 1)
+        return np.exp(decreasing_root(worth, np.log(low), np.log(high), (price, above_min, *here)))
 
-    return clear_market(demand, lambda share: saving(share, share < slow_share), share_min)
+    everyone = parameters(np.arange(len(share_min)))
+    return clear_market(demand, lambda share: saving(share, share < slow_share, *everyone), share_min)

@@ -1,85 +1,9 @@
-"""Who takes part: one module each, with `run(workload, serve)`.
+"""Who takes part: `CONTESTANTS` by name, one module each, with `run(workload, serve)`.
 
 `run` prepares the data and the model and hands `serve` a function that plays one round and returns the number of sample
-gradients it took.
+gradients it took. A contestant that does not offer a workload raises `NotAvailable`.
 """
 
-from dataclasses import dataclass
+from fedlib.bench.contestants.roster import CONTESTANTS, GROWTH, Contestant, NotAvailable, Play, Serve
 
-
-class NotAvailable(Exception):
-    """This contestant does not offer this workload; the message says what is missing."""
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A module, what it is called on the page, and what its process needs."""
-
-    name: str
-    label: str
-    about: str
-    module: str
-    package: str | None = None  # what must be installed, for peers
-    pinned: bool = False  # import fedlib as usual, with its numeric settings; else the process knows nothing of them
-    keeps_memory: bool = False  # let the allocator keep freed memory, as fedlib does for the engine
-    workloads: tuple[str, ...] = ("W1", "W2", "W3", "W4")
-    settings: tuple[tuple[str, str], ...] = ()  # environment of its own
-
-
-def _own(name: str) -> str:
-    return f"fedlib.bench.contestants.{name}"
-
-
-GROUPS_ONLY_HERE = ("W1", "W2", "W3")  # the peers have no method with groups that synchronise after every step
-CONTESTANTS = {
-    contestant.name: contestant
-    for contestant in (
-        Contestant("engine", "fedlib engine", "this library", _own("engine"), pinned=True),
-        Contestant(
-            "loop",
-            "PyTorch loop",
-            "clients one after another: copied module, DataLoader over a Subset, torch.optim.SGD, averaged state_dicts",
-            _own("loop"),
-        ),
-        Contestant(
-            "flower",
-            "Flower",
-            "Simulation Runtime on Ray, one actor a core, FedAvg strategy, data in RAM of each actor",
-            _own("flower"),
-            "flwr",
-            workloads=GROUPS_ONLY_HERE,
-        ),
-        Contestant(
-            "pfl",
-            "pfl",
-            "FederatedAveraging on SimulatedBackend, one process a core, data in RAM",
-            _own("pfl_research"),
-            "pfl",
-            workloads=GROUPS_ONLY_HERE,
-        ),
-        Contestant(
-            "fedjax",
-            "FedJAX",
-            "fed_avg with the jit backend on Haiku models, data in RAM",
-            _own("fed_jax"),
-            "fedjax",
-            workloads=GROUPS_ONLY_HERE,
-        ),
-        Contestant(
-            "limit",
-            "Limit",
-            "no clients: the same sample gradients as central training on the union of the clients' batches",
-            _own("limit"),
-            keeps_memory=True,
-        ),
-        Contestant(
-            "native",
-            "engine, not pinned",
-            "the engine, free to use whatever instructions the processor has: what equal digits everywhere cost",
-            _own("engine"),
-            pinned=True,
-            settings=(("FEDLIB_NUMERICS", "native"),),
-        ),
-    )
-}
-GROWTH = Contestant("growth", "fedlib engine", "the growth study", _own("growth"), pinned=True)
+__all__ = ["CONTESTANTS", "GROWTH", "Contestant", "NotAvailable", "Play", "Serve"]

@@ -4,7 +4,11 @@ Fast settings: clients' data as NumPy arrays in RAM, batches of one shape so tha
 latter FedJAX fills the last batch of an epoch up with further samples: its rounds may have a few more sample gradients.
 """
 
+# The peers have an environment of their own, .venv-peers.
+# pyright: reportMissingImports=false
+
 import os
+from collections.abc import Callable
 
 import fedjax
 import haiku
@@ -14,10 +18,11 @@ from fedjax.algorithms import fed_avg
 from torch import nn
 
 from fedlib.bench import workloads
+from fedlib.bench.contestants import Serve
 from fedlib.bench.workloads import Workload
 
 
-def haiku_layer(layer: nn.Module):
+def haiku_layer(layer: nn.Module) -> Callable:
     """The Haiku counterpart of one torch layer; images have their channels last."""
     match layer:
         case nn.Flatten():
@@ -60,10 +65,11 @@ def in_ram(workload: Workload) -> fedjax.InMemoryFederatedData:
 
 
 def batching(workload: Workload) -> fedjax.ShuffleRepeatBatchHParams:
+    """Shuffled epochs or steps, in batches of one shape."""
     return fedjax.ShuffleRepeatBatchHParams(workload.batch, num_epochs=workload.epochs, num_steps=workload.steps)
 
 
-def run(workload: Workload, serve) -> None:
+def run(workload: Workload, serve: Serve) -> None:
     data = in_ram(workload)
     sample = next(iter(data.get_client(0).shuffle_repeat_batch(batching(workload))))
     network = model(workload, sample)

@@ -1,9 +1,12 @@
 """Flower: its Simulation Runtime on Ray, with the message API and the FedAvg strategy.
 
-Fast settings: one actor a core with one thread each, clients' data in the RAM of every actor, batches by index, no
+Fast settings: one actor per core with one thread each, clients' data in the RAM of every actor, batches by index, no
 evaluation, no log, and the server asks for replies every 5 ms instead of every 100. The runtime itself hands messages
 out every 100 ms; for that there is no setting.
 """
+
+# The peers have an environment of their own, .venv-peers.
+# pyright: reportMissingImports=false
 
 import logging
 import os
@@ -21,7 +24,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 from fedlib.bench import workloads
-from fedlib.bench.contestants import loop
+from fedlib.bench.contestants import Serve, loop
 from fedlib.bench.workloads import Workload
 
 WORKER = str(Path(__file__).parents[1] / "worker.py")
@@ -63,7 +66,7 @@ def client_app(workload: Workload) -> ClientApp:
     return app
 
 
-def server_app(workload: Workload, serve, actors: int) -> ServerApp:
+def server_app(workload: Workload, serve: Serve, actors: int) -> ServerApp:
     """The server side: one round of the strategy at a time."""
     app = ServerApp()
 
@@ -94,7 +97,7 @@ def round_samples(workload: Workload, metrics: MetricRecord) -> int:
     return round(metrics["seen"] * workload.participants)
 
 
-def run(workload: Workload, serve) -> None:
+def run(workload: Workload, serve: Serve) -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     actors = len(os.sched_getaffinity(0))
     run_simulation(

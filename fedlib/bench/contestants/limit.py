@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedlib.bench import workloads
+from fedlib.bench.contestants import Serve
 from fedlib.bench.workloads import Workload
 
 
@@ -28,15 +29,17 @@ def union_batches(workload: Workload, rng: np.random.Generator) -> tuple[torch.T
 
 
 def step(network: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> None:
+    """One step of central SGD."""
     optimizer.zero_grad()
     functional.cross_entropy(network(x.movedim(-1, 1) if x.ndim == 4 else x), y).backward()
     optimizer.step()
 
 
-def run(workload: Workload, serve) -> None:
+def run(workload: Workload, serve: Serve) -> None:
     x, y = in_ram(workload)
     rng = np.random.default_rng(workloads.SEED)
-    network = workloads.build(workload).to(memory_format=torch.channels_last)
+    network = workloads.build(workload)
+    network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  not in torch's annotations
     optimizer = torch.optim.SGD(network.parameters(), lr=workload.lr, momentum=workload.momentum)
 
     def play(round: int) -> int:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable
+from typing import cast
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, RandomSampler, Subset, TensorDataset
 
 from fedlib.bench import workloads
+from fedlib.bench.contestants import Serve
 from fedlib.bench.workloads import Workload
 
 
@@ -28,9 +30,11 @@ def descend(network: nn.Module, batches: Iterable, workload: Workload) -> int:
 def average(models: list[dict[str, torch.Tensor]], sizes: list[int]) -> dict[str, torch.Tensor]:
     """sum_i n_i / n * w_i, tensor by tensor."""
     total = sum(sizes)
-    return {
-        name: sum(model[name] * (size / total) for model, size in zip(models, sizes, strict=True)) for name in models[0]
-    }
+    mean = {name: torch.zeros_like(weights) for name, weights in models[0].items()}
+    for model, size in zip(models, sizes, strict=True):
+        for name in mean:
+            mean[name] += model[name] * (size / total)
+    return mean
 
 
 def train_round(server: nn.Module, loaders: Iterable[DataLoader], workload: Workload) -> int:
@@ -40,20 +44,20 @@ def train_round(server: nn.Module, loaders: Iterable[DataLoader], workload: Work
         local = copy.deepcopy(server)
         seen += descend(local, loader, workload)
         models.append(local.state_dict())
-        sizes.append(len(loader.dataset))
+        sizes.append(len(cast(Subset, loader.dataset)))
     server.load_state_dict(average(models, sizes))
     return seen
 
 
-def loader(workload: Workload, own: Subset) -> DataLoader:
+def loader(workload: Workload, samples: Subset) -> DataLoader:
     """A client's batches of one round: shuffled epochs, or steps drawn with replacement."""
     if workload.steps is None:
-        return DataLoader(own, workload.batch, shuffle=True)
-    sampler = RandomSampler(own, replacement=True, num_samples=workload.steps * workload.batch)
-    return DataLoader(own, workload.batch, sampler=sampler)
+        return DataLoader(samples, workload.batch, shuffle=True)
+    sampler = RandomSampler(samples, replacement=True, num_samples=workload.steps * workload.batch)
+    return DataLoader(samples, workload.batch, sampler=sampler)
 
 
-def run(workload: Workload, serve) -> None:
+def run(workload: Workload, serve: Serve) -> None:
     data = TensorDataset(*workloads.tensors(workload))
     clients = [Subset(data, workloads.rows(workload, client)) for client in range(workload.clients)]
     rng = np.random.default_rng(workloads.SEED)

@@ -1,14 +1,18 @@
-"""pfl: FederatedAveraging on its SimulatedBackend, users shared out to one process a core.
+"""pfl: FederatedAveraging on its SimulatedBackend, users shared out to one process per core.
 
 Fast settings: users' data as tensors in RAM of each process, one thread each, no evaluation after the first round, no
 metrics printed. pfl leaves the order of samples to its caller: a user's data set is shuffled or drawn when it is made.
 """
+
+# The peers have an environment of their own, .venv-peers.
+# pyright: reportMissingImports=false
 
 import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +21,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedlib.bench import workloads
+from fedlib.bench.contestants import Serve
 from fedlib.bench.workloads import Workload
 
 RANK, ADDRESSES = "PFL_WORKER_RANK", "PFL_WORKER_ADDRESSES"  # pfl's own names
@@ -25,7 +30,7 @@ RANK, ADDRESSES = "PFL_WORKER_RANK", "PFL_WORKER_ADDRESSES"  # pfl's own names
 class Trainable(nn.Module):
     """A network with the loss and the metrics that pfl asks for."""
 
-    def __init__(self, network: nn.Module):
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
@@ -39,7 +44,7 @@ class Trainable(nn.Module):
 
 
 @dataclass
-class Simulation:
+class PflSimulation:
     """pfl's objects for one workload; `round` runs one central iteration."""
 
     workload: Workload
@@ -48,6 +53,7 @@ class Simulation:
     parts: dict = field(default_factory=dict)
 
     def prepare(self) -> None:
+        """Data, network and pfl's backend."""
         from pfl.aggregate.simulate import SimulatedBackend
         from pfl.aggregate.weighting import WeightByDatapoints
         from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -56,7 +62,8 @@ class Simulation:
         from pfl.model.pytorch import PyTorchModel
 
         torch.set_num_threads(1)
-        np.random.seed(workloads.SEED)  # pfl's processes draw the cohort from the global generator and must agree
+        # pfl's processes draw the cohort from the global generator and must agree.
+        np.random.seed(workloads.SEED)  # noqa: NPY002
         network = Trainable(workloads.build(self.workload))
         sampler = get_user_sampler("minimize_reuse", list(range(self.workload.clients)))
         users = FederatedDataset(self.user, sampler)
@@ -68,10 +75,11 @@ class Simulation:
             "model": PyTorchModel(network, self.local_optimizer, torch.optim.SGD(network.parameters(), lr=1.0)),
         }
 
-    def local_optimizer(self, parameters, lr: float) -> torch.optim.Optimizer:
+    def local_optimizer(self, parameters: Iterable[nn.Parameter], lr: float) -> torch.optim.Optimizer:
+        """SGD of a user."""
         return torch.optim.SGD(parameters, lr=lr, momentum=self.workload.momentum)
 
-    def user(self, client: int):
+    def user(self, client: int) -> object:
         """One user's data set for one round."""
         from pfl.data.dataset import Dataset
 
@@ -82,6 +90,7 @@ class Simulation:
         return Dataset((x[rows], y[rows]), user_id=str(client))
 
     def round(self) -> None:
+        """One central iteration."""
         from pfl.algorithm.base import NNAlgorithmParams
         from pfl.hyperparam import NNTrainHyperParams
 
@@ -114,39 +123,41 @@ def colleagues(workload: Workload, processes: int) -> list[subprocess.Popen]:
 
 
 def free_port() -> int:
+    """A port that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def obey(simulation: Simulation) -> None:
+def obey(simulation: PflSimulation) -> None:
     """A colleague's life: one line, one round, until the first process is gone."""
     for _ in sys.stdin:
         simulation.round()
 
 
-def lead(simulation: Simulation, serve) -> None:
+def lead(simulation: PflSimulation, serve: Serve) -> None:
     """The first process: starts its colleagues and speaks for all."""
     processes = len(os.sched_getaffinity(0))
     os.environ |= {ADDRESSES: ",".join([f"127.0.0.1:{free_port()}"] * processes), RANK: "0"}
     others = colleagues(simulation.workload, processes)
+    lines = [other.stdin for other in others if other.stdin]
     simulation.prepare()
 
     def play(round: int) -> int:
-        for other in others:
-            other.stdin.write("go\n")
-            other.stdin.flush()
+        for line in lines:
+            line.write("go\n")
+            line.flush()
         simulation.round()
         return simulation.seen * processes  # users are shared out evenly
 
     serve({"round": play}, {"threads": f"{processes} processes, 1 torch thread each"})
-    for other in others:
-        other.stdin.close()
+    for line, other in zip(lines, others, strict=True):
+        line.close()
         other.wait()
 
 
-def run(workload: Workload, serve) -> None:
-    simulation = Simulation(workload)
+def run(workload: Workload, serve: Serve) -> None:
+    simulation = PflSimulation(workload)
     if RANK in os.environ:
         simulation.prepare()
         obey(simulation)

@@ -6,8 +6,13 @@ from fedlib.wireless.devices import Devices
 
 
 def rate_bits_per_s(devices: Devices, share: np.ndarray) -> np.ndarray:
-    """R_n of equation (16): Shannon rate on a share b_n of the band; noise grows with the share."""
-    return share * devices.bandwidth_hz * np.log1p(devices.snr / share) / np.log(2)
+    """R_n of equation (16): Shannon rate on a share b_n of the band."""
+    return shannon_rate_bits_per_s(share, devices.snr, devices.bandwidth_hz)
+
+
+def shannon_rate_bits_per_s(share: np.ndarray, snr: np.ndarray, bandwidth_hz: float) -> np.ndarray:
+    """Rate on a share of the band, `snr` being that on the whole band: noise grows with the share."""
+    return share * bandwidth_hz * np.log1p(snr / share) / np.log(2)
 
 
 def transmit_delay_s(devices: Devices, share: np.ndarray) -> np.ndarray:
@@ -42,6 +47,11 @@ def energy_j(devices: Devices, share: np.ndarray, frequency_hz: np.ndarray) -> n
 
 def seconds_saved_per_share(devices: Devices, share: np.ndarray) -> np.ndarray:
     """-dT_n^co/db_n, positive and falling in b_n: the rate is concave in the share, so the delay is convex."""
-    nats = np.log1p(devices.snr / share)
-    rate_slope = nats - devices.snr / (share + devices.snr)  # dR/db in units of B / ln 2
-    return devices.payload_bits * np.log(2) / devices.bandwidth_hz * rate_slope / (share * nats * share * nats)
+    return delay_slope_s(share, devices.snr, devices.payload_bits, devices.bandwidth_hz)
+
+
+def delay_slope_s(share: np.ndarray, snr: np.ndarray, payload_bits: np.ndarray, bandwidth_hz: float) -> np.ndarray:
+    """How fast the delay of sending falls with the share, element by element."""
+    nats = np.log1p(snr / share)
+    rate_slope = nats - snr / (share + snr)  # dR/db in units of B / ln 2
+    return payload_bits * np.log(2) / bandwidth_hz * rate_slope / (share * nats * share * nats)

@@ -6,7 +6,7 @@ import torch
 from fedlib import engine
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.bench import workloads
-from fedlib.bench.contestants import NotAvailable
+from fedlib.bench.contestants import NotAvailable, Play, Serve
 from fedlib.bench.workloads import Workload
 from fedlib.data import Dataset
 from fedlib.engine import crew
@@ -41,7 +41,7 @@ def method(workload: Workload) -> FedAvg:
     )
 
 
-def averaging(workload: Workload, federated: federation.Federation):
+def averaging(workload: Workload, federated: federation.Federation) -> Play:
     """Rounds of FedAvg, as any algorithm file would run them."""
     fedavg = method(workload)
     state = fedavg.init(federated)
@@ -67,7 +67,7 @@ def synchronise(workload: Workload, federated: federation.Federation, models: to
     return engine.step_on_rows(federated, models, group_rows(workload, federated, round), workload.lr)
 
 
-def synchronisation(workload: Workload, federated: federation.Federation):
+def synchronisation(workload: Workload, federated: federation.Federation) -> Play:
     """Rounds of FedGS's internal synchronisation."""
     if not hasattr(engine, "step_on_rows"):
         raise NotAvailable("the engine has no step for groups that synchronise after every batch")
@@ -81,11 +81,12 @@ def synchronisation(workload: Workload, federated: federation.Federation):
     return play
 
 
-def facts() -> dict:
+def facts() -> dict[str, str]:
+    """How many threads the engine uses."""
     return {"threads": f"{crew.threads()} threads of clients, {torch.get_num_threads()} torch thread each"}
 
 
-def run(workload: Workload, serve) -> None:
+def run(workload: Workload, serve: Serve) -> None:
     federated = federate(workload)
     play = synchronisation(workload, federated) if workload.groups else averaging(workload, federated)
     serve({"round": play}, facts())
