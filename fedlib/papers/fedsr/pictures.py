@@ -10,7 +10,7 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 
 from fedlib.papers.fedsr.results import guess_level
-from fedlib.problem import skew
+from fedlib.report import plots
 
 COLOURS = seaborn.color_palette("colorblind")
 SERVER, DEVICE, DOWN, UP, RING = COLOURS[0], COLOURS[1], COLOURS[4], COLOURS[2], COLOURS[3]
@@ -214,7 +214,7 @@ def heat_maps(counts: dict[str, np.ndarray]) -> Figure:
     """Fig. 8: samples by device and class."""
     fig, rows = plt.subplots(len(counts), 1, figsize=(8.5, 2.9 * len(counts)), layout="constrained")
     for axes, (partition, table) in zip(rows, counts.items(), strict=True):
-        skew.heatmap(table, ax=axes)
+        plots.heatmap(table, ax=axes)
         axes.set_title(partition)
         axes.set_xlabel("device")
     return fig
