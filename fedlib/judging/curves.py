@@ -18,11 +18,11 @@ def final(frame: pd.DataFrame, keys: list[str], last: int, target: float, value:
     for labels, run in frame.groupby([*keys, "seed"], sort=False):
         run = run.sort_values("round")
         names = dict(zip([*keys, "seed"], labels, strict=True))
-        rows.append(names | run[scores].tail(last).mean().to_dict() | _course(run, value, target))
+        rows.append(names | run[scores].tail(last).mean().to_dict() | _speed_and_roughness(run, value, target))
     return pd.DataFrame(rows)
 
 
-def _course(run: pd.DataFrame, value: str, target: float) -> dict[str, Any]:
+def _speed_and_roughness(run: pd.DataFrame, value: str, target: float) -> dict[str, Any]:
     """When a run first reaches the target, and how much it jumps from measurement to measurement in its second half."""
     hits = run.loc[run[value] >= target, "round"]
     return {
