@@ -8,6 +8,7 @@ from typing import Any
 
 from fedlib.runs.study import Run
 
+NO_LOCAL_STEPS = "ACFMO, no local steps"  # the ablation
 # Method -> algorithm and the options that make it; those in TUNED take their learning rate from a grid.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ACFMO": ("acfmo", {"variant": "current"}),
@@ -18,7 +19,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "FedGH": ("fedgh", {}),
     "FedAvg": ("fedavg", {}),
     "Server Adam": ("serveradam", {}),
-    "ACFMO, no local steps": ("acfmo", {"variant": "current", "steps": 0}),
+    NO_LOCAL_STEPS: ("acfmo", {"variant": "current", "steps": 0}),
 }
 TUNED = ("FedDBE", "FedALA", "FedPAC", "FedGH", "FedAvg", "Server Adam")
 

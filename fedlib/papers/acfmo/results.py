@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 
 from fedlib.judging import ledger
+from fedlib.papers.acfmo.experiments import NO_LOCAL_STEPS
 from fedlib.problem.federation import Federation
-
-NO_LOCAL_STEPS = "ACFMO, no local steps"
 
 
 def best_rates(tuned: pd.DataFrame) -> dict[str, float]:
