@@ -16,8 +16,7 @@ from fedlib.algorithms.fcbafl import global_loss, local_accuracy
 from fedlib.engine import readable
 from fedlib.engine.minibatches import client_positions
 from fedlib.judging import checks, ledger
-from fedlib.papers.fcbafl import audits, energy, learning, pictures
-from fedlib.papers.fcbafl.explorer import explorer
+from fedlib.papers.fcbafl import audits, experiments, pictures, results
 from fedlib.problem.streams import generator
 from fedlib.wireless import Scenario
 
@@ -236,26 +235,26 @@ def test_exact_local_solutions_of_the_toy_overshoot_by_the_spread_of_curvatures(
 
 def test_curves_share_the_step_size_of_the_largest_eta_but_for_fedavg():
     best = {"FedAvg": 0.8, "FCBAFL, eta 0.2": 0.4, "FCBAFL, eta 1.0": 0.1}
-    lines = learning.at_one_step(best, [0.2, 1.0])
+    lines = experiments.at_one_step(best, [0.2, 1.0])
     assert {title: line.lr for title, line in lines.items()} == {
         "FedAvg": 0.8,
         "FedAvg, shared step": 0.1,
         "FCBAFL, eta 0.2": 0.1,
         "FCBAFL, eta 1.0": 0.1,
     }
-    products = [curve.eta * curve.lr for curve in learning.at_equal_product(best, [0.2, 1.0]).values()]
+    products = [curve.eta * curve.lr for curve in experiments.at_equal_product(best, [0.2, 1.0]).values()]
     np.testing.assert_allclose(products, 0.1)
 
 
 def test_best_rates_take_the_highest_accuracy_of_each_curve():
     tuned = pd.DataFrame({"curve": ["a", "a", "b", "b"], "lr": [1, 2, 1, 2], "accuracy": [0.1, 0.3, 0.9, 0.2]})
-    assert learning.best_rates(tuned) == {"a": 2, "b": 1}
+    assert results.best_rates(tuned) == {"a": 2, "b": 1}
 
 
 def test_runs_carry_the_batch_and_the_eta_to_the_algorithm():
-    problem = learning.federation(10, 0.2, 0.001, 500)
-    curves = {"FedAvg": learning.Curve(None, 0.1), "FCBAFL, eta 0.5": learning.Curve(0.5, 0.2)}
-    runs = learning.comparison(problem, curves, [20, learning.FULL], 7, range(2), steps=3)
+    problem = experiments.federation_options(10, 0.2, 0.001, 500)
+    curves = {"FedAvg": experiments.Curve(None, 0.1), "FCBAFL, eta 0.5": experiments.Curve(0.5, 0.2)}
+    runs = experiments.comparison(problem, curves, [20, experiments.FULL], 7, range(2), steps=3)
     assert len(runs) == 8 and {run.rounds for run in runs} == {7}
     assert [run.options["batch"] for run in runs[:4]] == [20, 20, None, None]
     assert runs[0].algorithm == "localdescent" and runs[1].options["eta"] == 0.5
@@ -266,18 +265,18 @@ def test_runs_carry_the_batch_and_the_eta_to_the_algorithm():
 
 def test_costs_of_a_sweep_are_those_of_each_point_alone():
     deadlines = [28, 40]
-    found = energy.over_deadlines(CELL, deadlines, 5, seed=3)
+    found = experiments.over_deadlines(CELL, deadlines, 5, seed=3)
     devices = wireless.draw_devices(CELL, generator(3, "devices"), (5,))
     for position, deadline_s in enumerate(deadlines):
-        alone = energy.frequency_costs(devices, deadline_s, seed=3)
+        alone = experiments.frequency_costs(devices, deadline_s, seed=3)
         for scheme, costs in found.items():
             np.testing.assert_allclose(costs[:, position], alone[scheme], rtol=1e-12, err_msg=scheme)
 
 
 def test_optimal_frequency_and_allocation_save_on_every_rival_they_are_optimal_for():
-    frame = energy.tidy(energy.over_deadlines(CELL, [28, 40], 50, 0), "deadline_s", [28, 40], "OF")
+    frame = results.savings(experiments.over_deadlines(CELL, [28, 40], 50, 0), "deadline_s", [28, 40], "OF")
     assert (frame[frame["scheme"].isin(["RF", "AF"])]["saving"] > 0).all()
-    shared = energy.over_devices(energy.allocation_costs, CELL, [10, 30], 50, 0)
+    shared = experiments.over_devices(experiments.allocation_costs, CELL, [10, 30], 50, 0)
     for scheme, costs in shared.items():
         if scheme in ("RA", "AA", "SA"):
             assert (shared["OA"][0] <= costs[0] * (1 + 1e-12)).all()  # energy of sending
@@ -286,7 +285,7 @@ def test_optimal_frequency_and_allocation_save_on_every_rival_they_are_optimal_f
 def test_a_saving_over_the_sweep_weighs_points_by_their_energy():
     costs = {"OF": np.array([[[1.0], [2.0]], [[1.0], [4.0]]]), "RF": np.array([[[2.0], [4.0]], [[2.0], [8.0]]])}
     costs["RF"][0, 0, 0] = 6.0  # point 0: 2 J against 8 J, point 1: 6 J against 12 J, all: 8 J against 20 J
-    frame = energy.tidy(costs, "deadline_s", [1, 2], "OF").set_index(["scheme", "sweep"])
+    frame = results.savings(costs, "deadline_s", [1, 2], "OF").set_index(["scheme", "sweep"])
     np.testing.assert_allclose(frame.loc[("RF", "point"), "saving"], [0.75, 0.5])
     np.testing.assert_allclose(frame.loc[("RF", "all"), "saving"], 0.6)
 
@@ -294,17 +293,17 @@ def test_a_saving_over_the_sweep_weighs_points_by_their_energy():
 def test_draws_without_a_plan_are_left_out():
     costs = {"OF": np.ones((2, 1, 3)), "RF": np.full((2, 1, 3), 2.0)}
     costs["OF"][:, :, 1] = np.nan
-    assert sorted(energy.tidy(costs, "deadline_s", [1], "OF")["seed"].unique()) == [0, 2]
+    assert sorted(results.savings(costs, "deadline_s", [1], "OF")["seed"].unique()) == [0, 2]
 
 
 def test_the_map_equals_the_figures_at_their_own_setting_and_a_direct_run_elsewhere():
     deadlines, counts = [28, 40], [10, 30]
-    grid = energy.sensitivity(CELL, [1e-29, 1e-28], [0.5, 1.0], deadlines, counts, 20, 0).set_index(
+    grid = experiments.sensitivity(CELL, [1e-29, 1e-28], [0.5, 1.0], deadlines, counts, 20, 0).set_index(
         ["figure", "scheme", "capacitance", "radius_km"]
     )["saving"]
     for capacitance, radius_km in ((1e-28, 0.5), (1e-29, 1.0)):
         cell = replace(CELL, capacitance=capacitance, radius_km=radius_km)
-        frame = energy.tidy(energy.over_deadlines(cell, deadlines, 20, 0), "deadline_s", deadlines, "OF")
+        frame = results.savings(experiments.over_deadlines(cell, deadlines, 20, 0), "deadline_s", deadlines, "OF")
         expected = frame[(frame["sweep"] == "all") & (frame["scheme"] == "RF")]["saving"].mean()
         assert grid["fig6", "RF", capacitance, radius_km] == pytest.approx(expected, rel=1e-9)
 
@@ -313,20 +312,20 @@ def test_the_map_says_which_capacitance_gives_a_printed_saving():
     grid = pd.DataFrame(
         {"figure": "fig6", "scheme": "RF", "capacitance": [1e-30, 1e-28], "radius_km": 0.5, "saving": [0.1, 0.3]}
     )
-    found = energy.reach(grid, {("fig6", "RF"): 0.2}, 0.5)
+    found = results.map_spans(grid, {("fig6", "RF"): 0.2}, 0.5)
     assert found.loc["fig6: RF"].tolist() == ["20.0%", "10.0%", "30.0%", "1.0e-29"]
-    assert energy.reach(grid, {("fig6", "RF"): 0.5}, 0.5).loc["fig6: RF"].tolist()[-1] == "none"
+    assert results.map_spans(grid, {("fig6", "RF"): 0.5}, 0.5).loc["fig6: RF"].tolist()[-1] == "none"
 
 
 def test_the_gap_to_the_joint_optimum_is_never_negative_and_closes_at_loose_deadlines():
-    gap = energy.joint_gap(CELL, [27, 60], [10, 30], 20, 0)
+    gap = experiments.joint_gap(CELL, [27, 60], [10, 30], 20, 0)
     assert (gap["gap"] >= 0).all()
     mean = gap.groupby("deadline_s")["gap"].mean()
     assert mean[27] > 1e-3 > 1e-9 > mean[60]
 
 
 def test_printed_schemes_are_late_and_the_others_are_not():
-    late = energy.lateness(CELL, 50, 0)
+    late = experiments.lateness(CELL, 50, 0)
     assert (late.loc[["RF as printed", "SA as printed"], "rounds late"] > 0.5).all()
     assert (late["devices late"] <= late["rounds late"]).all()
     devices = wireless.draw_devices(CELL, generator(0, "devices"), (50,))
@@ -337,22 +336,22 @@ def test_printed_schemes_are_late_and_the_others_are_not():
 
 
 def test_both_solvers_find_the_same_energy():
-    compared = energy.solvers(CELL, [10, 100], 0)
+    compared = experiments.solvers(CELL, [10, 100], 0)
     assert (compared["difference"].abs() < 1e-9).all()
     assert (compared[["lbfgsb_ms", "exact_ms"]] > 0).all(axis=None)
 
 
 def test_one_round_names_the_late_devices():
-    frame, answer = energy.one_round(replace(CELL, deadline_s=20.0), 0)
+    frame, answer = experiments.one_round(replace(CELL, deadline_s=20.0), 0)
     assert frame.isna().any(axis=None) and answer.startswith("The deadline cannot be met")
-    frame, answer = energy.one_round(CELL, 0)
+    frame, answer = experiments.one_round(CELL, 0)
     assert frame.loc["joint"].sum() <= frame.sum(axis=1).min() * (1 + 1e-12)
     assert answer.startswith("All 30 devices")
 
 
 def test_the_explorer_follows_its_sliders_and_answers_where_no_plan_exists():
-    panel = explorer(30.0, 0.5, 30, 1e-28, seed=0)
-    deadline, radius, count, answer, picture = panel.children
+    panel = pictures.cell_explorer(30.0, 0.5, 30, 1e-28, seed=0)
+    deadline, _, count, answer, picture = panel.children
     assert answer.value.startswith("All 30 devices") and bytes(picture.value)[:4] == b"\x89PNG"
     before = bytes(picture.value)
     count.value = 40
@@ -396,7 +395,9 @@ def test_the_alternation_is_judged_deadline_by_deadline():
 
 def test_the_columns_of_the_figures_are_those_that_the_ledger_asks_for():
     paper = ledger.load("fcbafl")
-    frame = energy.tidy(energy.over_devices(energy.allocation_costs, CELL, [10, 30], 5, 0), "devices", [10, 30], "OA")
+    frame = results.savings(
+        experiments.over_devices(experiments.allocation_costs, CELL, [10, 30], 5, 0), "devices", [10, 30], "OA"
+    )
     cells = ledger.compare(paper.entry("fcbafl/fig8"), frame)
     assert len(cells) == 6 and all(cell["measured"] is not None for cell in cells)
     claim = paper.entry("fcbafl/claim-oa")

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlib.judging import checks, ledger
-from fedlib.papers.fedsr import audits, experiments, pictures, results, rings
+from fedlib.papers.fedsr import audits, experiments, pictures, results
 from fedlib.problem import federation
 
-MNIST = experiments.Problem("mnist", 640, 20)
+MNIST = experiments.TrainingProblem("mnist", 640, 20)
 PAPER = ledger.load("fedsr")
 
 
@@ -61,14 +61,20 @@ def test_claims_read_columns_that_the_notebooks_write():
 # --- the runs ---------------------------------------------------------------------------------------------------------
 
 
+def sample_gradients(run):
+    """Roughly the cost of a run: samples of the devices that take part x epochs x rounds."""
+    passes = run.options.get("passes", run.options.get("iterations", 1)) * run.options["epochs"]
+    return round(run.federation["samples"] * run.options.get("participation", 1.0) * passes * run.rounds)
+
+
 @pytest.mark.parametrize("method", experiments.METHODS)
 def test_every_method_computes_five_epochs_a_device_and_round(method):
-    assert experiments.gradients(experiments.run(method, MNIST, "xi=2", 0)) == 640 * 5 * 20
+    assert sample_gradients(experiments.run(method, MNIST, "xi=2", 0)) == 640 * 5 * 20
 
 
 @pytest.mark.parametrize("method", experiments.METHODS)
 def test_the_printed_settings_hold_at_every_scale(method):
-    for problem in (MNIST, experiments.Problem("cifar10", None, 500)):
+    for problem in (MNIST, experiments.TrainingProblem("cifar10", None, 500)):
         options = experiments.run(method, problem, "iid", 0).options
         assert (options["lr"], options["final_lr"], options["momentum"], options["batch"]) == (0.01, 1e-5, 0.5, 32)
         assert options["rounds"] == problem.rounds
@@ -83,13 +89,13 @@ def test_the_printed_settings_hold_at_every_scale(method):
     ],
 )
 def test_a_columns_name_says_how_to_deal(partition, options):
-    assert experiments.deal(partition) == options
+    assert experiments.partition_options(partition) == options
 
 
 @pytest.mark.parametrize("wrong", ["xi", "xi=two", "beta=1", "iid=3"])
 def test_an_unknown_partition_is_answered_with_the_known_forms(wrong):
     with pytest.raises(ValueError, match="write iid, xi=<shards a device> or alpha="):
-        experiments.deal(wrong)
+        experiments.partition_options(wrong)
 
 
 def test_cifar100_is_dealt_twice_as_many_shards():
@@ -99,7 +105,10 @@ def test_cifar100_is_dealt_twice_as_many_shards():
 
 
 def test_only_mnist_trains_the_mlp():
-    networks = {name: experiments.Problem(name, 100, 1).federation("iid")["network"] for name in ("mnist", "cifar10")}
+    networks = {
+        name: experiments.TrainingProblem(name, 100, 1).federation_options("iid")["network"]
+        for name in ("mnist", "cifar10")
+    }
     assert networks == {"mnist": "mlp200", "cifar10": "cnn_fedsr"}
 
 
@@ -113,28 +122,30 @@ def test_centralised_training_runs_once_a_seed_and_stands_in_every_column():
 
 
 def test_equal_work_in_fig9_is_equal_epochs_and_the_corner_is_shared():
-    runs = experiments.epochs(MNIST, [1, 2, 5], [1, 2, 5], ["xi=4"], range(1))
-    work = {(run.label["kind"], run.label["epochs"]): experiments.gradients(run) for run in runs}
+    runs = experiments.epochs_and_passes(MNIST, [1, 2, 5], [1, 2, 5], ["xi=4"], range(1))
+    work = {(run.label["kind"], run.label["epochs"]): sample_gradients(run) for run in runs}
     assert all(work["local", number] == work["ring", number] == number * 640 * 20 for number in (1, 2, 5))
     corner = [run.options for run in runs if run.label["epochs"] == 1]
     assert corner[0] == corner[1]
 
 
 def test_the_standard_setting_of_fig9_is_the_run_of_table_2():
-    (wanted,) = [run for run in experiments.epochs(MNIST, [1], [5], ["xi=4"], range(1)) if run.label["kind"] == "ring"]
+    (wanted,) = [
+        run for run in experiments.epochs_and_passes(MNIST, [1], [5], ["xi=4"], range(1)) if run.label["kind"] == "ring"
+    ]
     table = experiments.run("FedSR", MNIST, "xi=4", 0)
     assert (wanted.federation, wanted.options) == (table.federation, table.options)
 
 
 def test_ring_sizes_are_shares_of_all_devices():
-    problem = experiments.Problem("mnist", 1600, 5, 50)
+    problem = experiments.TrainingProblem("mnist", 1600, 5, 50)
     runs = experiments.ring_shares(problem, [0.1, 0.2, 0.3, 0.4], ["iid"], range(1))
     assert [run.options["cluster_size"] for run in runs] == [5, 10, 15, 20]
 
 
 def test_tuned_weights_reach_their_methods_only():
     tuned = pd.DataFrame({"method": ["FedProx", "FedProx", "MOON"], "mu": [0.1, 1.0, 5.0], "accuracy": [0.3, 0.4, 0.2]})
-    chosen = experiments.best(tuned)
+    chosen = results.best_mu(tuned)
     assert chosen == {"FedProx": {"mu": 1.0}, "MOON": {"mu": 5.0}}
     runs = experiments.comparison(MNIST, ["iid"], ["FedAvg", "FedProx", "MOON"], range(1), chosen)
     assert [run.options.get("mu") for run in runs] == [None, 1.0, 5.0]
@@ -147,7 +158,7 @@ def test_data_that_nobody_has_is_left_out(monkeypatch):
 
 
 def test_a_round_sends_as_many_models_as_table_3_divides_by():
-    assert experiments.per_round(20) == {
+    assert results.transfers_per_round(20) == {
         "FedAvg": 40,
         "FedProx": 40,
         "MOON": 40,
@@ -260,13 +271,13 @@ def test_table_4_is_read_halfway_and_at_the_end():
 @given(st.lists(st.integers(1, 100), min_size=4, max_size=24), st.integers(1, 6))
 def test_the_sum_of_squared_ring_weights_lies_between_one_over_m_and_one(sizes, ring):
     count = -(-len(sizes) // ring)
-    value = rings.sum_of_squares(np.array(sizes), ring, np.random.default_rng(0))
+    value = experiments.sum_of_squares(np.array(sizes), ring, np.random.default_rng(0))
     assert 1 / count - 1e-12 <= value <= 1 + 1e-12
 
 
 def test_equal_devices_in_equal_rings_reach_one_over_m():
-    assert rings.sum_of_squares(np.full(20, 7), 4, np.random.default_rng(0)) == pytest.approx(0.2)
-    frame = rings.draws(np.repeat(np.arange(10), 40), ["iid", "alpha=0.1"], 20, 4, 3, seed=0)
+    assert experiments.sum_of_squares(np.full(20, 7), 4, np.random.default_rng(0)) == pytest.approx(0.2)
+    frame = experiments.ring_draws(np.repeat(np.arange(10), 40), ["iid", "alpha=0.1"], 20, 4, 3, seed=0)
     assert frame[frame["partition"] == "iid"]["sum_of_squares"].tolist() == pytest.approx([0.2] * 3)
     assert frame.groupby("partition").size().to_dict() == {"iid": 3, "alpha=0.1": 3}
 

@@ -65,7 +65,8 @@ def load(tmp_path):
     """Load a paper `toy` from the text of its YAML file."""
 
     def from_text(text: str) -> ledger.Paper:
-        (tmp_path / "toy.yaml").write_text(text)
+        (tmp_path / "toy").mkdir(exist_ok=True)
+        (tmp_path / "toy" / "paper.yaml").write_text(text)
         return ledger.load("toy", tmp_path)
 
     return from_text
@@ -83,7 +84,7 @@ def write_data(report, id: str, frame: pd.DataFrame) -> None:
 
 
 def accuracies(**of_methods: dict) -> pd.DataFrame:
-    """One row a seed: accuracies(Ours={5: [0.9, 0.8]}) are two seeds at share 5."""
+    """One row per seed: accuracies(Ours={5: [0.9, 0.8]}) are two seeds at share 5."""
     rows = [
         {"method": method, "share": share, "seed": seed, "accuracy": value}
         for method, levels in of_methods.items()
@@ -167,13 +168,13 @@ def test_a_wrong_file_is_answered_with_its_line_and_what_is_wrong(load, old, new
     with pytest.raises(LedgerError) as failure:
         load(wrong)
     line = wrong[: wrong.index(where)].count("\n") + 1
-    assert str(failure.value).startswith(f"toy.yaml, line {line}: ")
+    assert str(failure.value).startswith(f"toy/paper.yaml, line {line}: ")
     assert complaint in str(failure.value)
 
 
 @pytest.mark.parametrize("text", [HEADER + "  - toy/fig1\n", HEADER + "\x01"])
 def test_what_has_no_line_is_still_told_with_its_file(load, text):
-    with pytest.raises(LedgerError, match="^toy.yaml"):
+    with pytest.raises(LedgerError, match="^toy/paper.yaml"):
         load(text)
 
 
@@ -215,7 +216,7 @@ def test_ranges_survive_being_written(low, width):
 
 
 def cell(printed, measured: list[float], better: str = "higher", tolerance: float = 1.0, scale: float = 1.0) -> dict:
-    block = ledger.Block("method", {"share": [5]}, {"Ours": [printed]})
+    block = ledger.PrintedBlock("method", {"share": [5]}, {"Ours": [printed]})
     entry = ledger.Entry(
         "toy/fig", "figure", "", "", value="accuracy", better=better, tolerance=tolerance, scale=scale, blocks=(block,)
     )
@@ -268,7 +269,7 @@ def test_shares_are_compared_as_percentages():
 
 
 def test_blocks_are_compared_on_the_rows_they_ask_for():
-    block = ledger.Block("method", {"share": [5]}, {"Ours": [1]}, where={"data": "B"})
+    block = ledger.PrintedBlock("method", {"share": [5]}, {"Ours": [1]}, where={"data": "B"})
     entry = ledger.Entry("toy/fig", "table", "", "", value="accuracy", blocks=(block,))
     frame = pd.DataFrame({"data": ["A", "B"], "method": "Ours", "share": 5, "accuracy": [9.0, 1.0], "seed": 0})
     (found,) = ledger.compare(entry, frame)

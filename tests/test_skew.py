@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedlib.problem import partition, skew
+from fedlib.report import plots
 
 TWO_PURE = np.array([[10, 0], [0, 10]])  # two clients, one class each; pooled: half and half
 UNEVEN = np.array([[3, 1], [0, 4]])  # p_0 = (3/4, 1/4), p_1 = (0, 1), pooled (3/8, 5/8)
@@ -150,21 +151,21 @@ def visible_ticks(axis, low, high):
     return [tick for tick in axis.get_ticklocs() if low <= tick <= high]
 
 
-@pytest.mark.parametrize("picture", [skew.heatmap, skew.stacked_bars])
+@pytest.mark.parametrize("picture", [plots.heatmap, plots.stacked_bars])
 def test_pictures_draw_on_the_axes_given_and_return_them(picture):
     _, ax = plt.subplots()
     assert picture(dealt(10), ax) is ax
     assert picture(dealt(10)) is not ax
 
 
-@pytest.mark.parametrize("picture", [skew.heatmap, skew.stacked_bars])
+@pytest.mark.parametrize("picture", [plots.heatmap, plots.stacked_bars])
 def test_few_clients_are_each_named_by_their_number(picture):
     ax = picture(dealt(10))
     assert visible_ticks(ax.xaxis, 0, 9) == list(range(10))
     assert ax.get_xlabel() == "client"
 
 
-@pytest.mark.parametrize("picture", [skew.heatmap, skew.stacked_bars])
+@pytest.mark.parametrize("picture", [plots.heatmap, plots.stacked_bars])
 @pytest.mark.parametrize("clients", [400, 1000])
 def test_many_clients_have_few_ticks_and_a_label_that_tells_the_order(picture, clients):
     ax = picture(dealt(clients))
@@ -175,7 +176,7 @@ def test_many_clients_have_few_ticks_and_a_label_that_tells_the_order(picture, c
 
 def test_heatmap_shows_the_counts_with_zeros_left_blank():
     counts = dealt(10, alpha=0.05)
-    ax = skew.heatmap(counts)
+    ax = plots.heatmap(counts)
     shown = ax.images[0].get_array()[::20]
     np.testing.assert_array_equal(shown.filled(0), counts.T)
     assert shown.mask.sum() == (counts == 0).sum() > 0
@@ -186,14 +187,14 @@ def test_heatmap_shows_the_counts_with_zeros_left_blank():
 
 def test_heatmap_of_many_clients_shows_blocks_of_the_most_frequent_class():
     counts = dealt(400)
-    shown = skew.heatmap(counts).images[0].get_array()[::20].filled(0).T
+    shown = plots.heatmap(counts).images[0].get_array()[::20].filled(0).T
     assert (np.diff(shown.argmax(axis=1)) >= 0).all()
     np.testing.assert_array_equal(np.sort(shown.max(axis=1)), np.sort(counts.max(axis=1)))
 
 
 @pytest.mark.parametrize("clients", [10, 400])
 def test_stacked_bars_fill_each_client_up_to_one_and_name_the_classes(clients):
-    ax = skew.stacked_bars(dealt(clients))
+    ax = plots.stacked_bars(dealt(clients))
     heights = sum(bar.get_data().values - bar.get_data().baseline for bar in ax.patches)
     np.testing.assert_allclose(heights, 1)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [str(k) for k in range(9, -1, -1)]
@@ -203,6 +204,6 @@ def test_stacked_bars_fill_each_client_up_to_one_and_name_the_classes(clients):
 def test_many_classes_get_a_colour_scale_instead_of_a_legend():
     labels = np.repeat(np.arange(62), 30)
     parts = partition.iid(labels, 20, rng=np.random.default_rng(0))
-    ax = skew.stacked_bars(skew.class_counts(labels, parts, 62))
+    ax = plots.stacked_bars(skew.class_counts(labels, parts, 62))
     assert ax.get_legend() is None
     assert [other.get_ylabel() for other in ax.figure.axes if other is not ax] == ["class"]

@@ -15,7 +15,7 @@ from fedlib.course.exercise import exercise, require
 from fedlib.data.known import CHARACTERS
 from fedlib.problem import partition, skew
 from fedlib.problem.streams import generator
-from fedlib.report import sliders
+from fedlib.report import plots, sliders
 
 CLASSES = 10
 MEASURES = ["effective_classes", "emd", "hellinger", "quantity_gini"]
@@ -81,7 +81,7 @@ def maps(splits: dict[str, list[np.ndarray]], labels: np.ndarray) -> Figure:
 
 
 def _map(counts: np.ndarray, ax: Axes, title: str) -> None:
-    skew.heatmap(counts, ax=ax)
+    plots.heatmap(counts, ax=ax)
     ax.set(title=title, ylabel="digit")
 
 

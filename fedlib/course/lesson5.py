@@ -27,6 +27,7 @@ from fedlib.course.exercise import NotYet, exercise, filled, require
 from fedlib.problem import skew
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
+from fedlib.report import plots
 from fedlib.report.show import png
 from fedlib.runs.simulation import Progress, simulate
 from fedlib.selection import bandit, skewness
@@ -225,7 +226,7 @@ def worlds_picture() -> tuple[Figure, pd.DataFrame]:
     rows = {}
     for axes, name in zip(panels, WORLDS, strict=True):
         counts = counts_of(name)
-        skew.heatmap(counts, ax=axes)
+        plots.heatmap(counts, ax=axes)
         axes.set(title=name, ylabel="digit")
         held = skew.effective_classes(counts)
         rows[name] = {"fewest": held.min(), "mean": held.mean(), "most": held.max()}
@@ -303,7 +304,7 @@ def by_hand(name: str = "all skewed", clients: int = 12) -> ipywidgets.VBox:
 def hand_picture(counts: np.ndarray, group: tuple[int, ...]) -> tuple[Figure, str]:
     """Who holds what, the group's mixture, and a sentence that compares it with the best group of its size."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained", width_ratios=[1.5, 1])
-    skew.heatmap(counts, ax=left)
+    plots.heatmap(counts, ax=left)
     left.set_ylabel("digit")
     _mixture(right, counts, group, COLOURS[0])
     right.set_title(f"your group, and all {len(counts)} (dashed)")

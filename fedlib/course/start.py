@@ -12,7 +12,7 @@ from fedlib import engine
 from fedlib.algorithms import create
 from fedlib.problem import skew
 from fedlib.problem.federation import Federation, federate
-from fedlib.report import drift, sliders
+from fedlib.report import drift, plots, sliders
 from fedlib.runs.simulation import Progress, simulate
 from fedlib.runs.study import Run
 
@@ -60,7 +60,7 @@ def partitions(federations: dict[str, Federation]) -> Figure:
     """Who holds what: one map a federation, clients across, classes up."""
     fig, axes = plt.subplots(1, len(federations), figsize=(6.2 * len(federations), 3.8), layout="constrained")
     for ax, (name, federation) in zip(axes, federations.items(), strict=True):
-        skew.heatmap(counts(federation), ax=ax)
+        plots.heatmap(counts(federation), ax=ax)
         ax.set(title=name, ylabel="digit")
     return fig
 
@@ -103,7 +103,7 @@ def explored(alpha: float, epochs: int, clients: int, samples: int, seed: int, *
     federation = federate(**problem(alpha, clients, samples), seed=seed)
     found = drift.measure(federation, federation.start, engine.Work(epochs=epochs, **work))
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.5, 1])
-    skew.heatmap(counts(federation), ax=left)
+    plots.heatmap(counts(federation), ax=left)
     left.set(title=f"who holds what, alpha = {alpha:.3g}", ylabel="digit")
     drift.arrows(found, right)
     right.set_title(f"where {epochs} epoch{'s' if epochs > 1 else ''} take the clients")

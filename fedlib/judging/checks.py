@@ -1,13 +1,15 @@
 """Named checks: a sentence of a paper as a function of measured numbers.
 
-A check takes a tidy frame (one row a seed) and returns a `Finding`. Differences are paired by seed: two methods of one seed
-share partition and participants, so the spread of the difference says more than the spread of each. A difference counts
-when its mean is larger than its standard error over seeds; one seed has no error and any difference counts.
+A check takes a tidy frame (one row per seed) and returns a `Finding`. Differences are paired by seed: two methods of
+one seed share partition and participants, so the spread of the difference says more than the spread of each. A
+difference counts when its mean is larger than its standard error over seeds; one seed has no error and any difference
+counts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found: the verdict, the number that decided it, its spread, and the evidence as a frame."""
+    """What a check says: the verdict, the number that decided it, its spread, and the evidence as a frame."""
 
     verdict: str
     measured: object
@@ -32,7 +34,9 @@ def verdict(holds: int, of: int) -> str:
     return "reproduced" if holds == of else "not reproduced" if holds == 0 else "partly"
 
 
-def paired(frame: pd.DataFrame, value: str, key: str, first, second, level: dict) -> pd.Series:
+def paired(
+    frame: pd.DataFrame, value: str, key: str, first: Hashable, second: Hashable, level: dict[str, Any]
+) -> pd.Series:
     """first - second of one column, seed by seed, at one level of the other axes."""
     for column, wanted in level.items():
         frame = frame[frame[column] == wanted]
@@ -42,15 +46,16 @@ def paired(frame: pd.DataFrame, value: str, key: str, first, second, level: dict
 
 
 def standard_error(differences: pd.Series) -> float:
+    """Of the mean over seeds; 0 for a single seed."""
     return float(differences.std() / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
 
 
-def counts(differences: pd.Series) -> bool:
+def exceeds_noise(differences: pd.Series) -> bool:
     """Whether a positive difference is more than noise: its mean exceeds its standard error over seeds."""
     return bool(differences.mean() > standard_error(differences))
 
 
-def only(frame: pd.DataFrame, where: dict | None) -> pd.DataFrame:
+def rows_where(frame: pd.DataFrame, where: dict[str, list] | None) -> pd.DataFrame:
     """The rows that a sentence speaks about: `where` maps a column to its admitted values."""
     for column, values in (where or {}).items():
         frame = frame[frame[column].isin(values)]
@@ -65,16 +70,16 @@ def above(
     others: list,
     over: str,
     lower_is_better: bool = False,
-    where: dict | None = None,
+    where: dict[str, list] | None = None,
 ) -> Finding:
     """`first` beats each of `others` at every level of `over`."""
-    frame, rows = only(frame, where), []
+    frame, rows = rows_where(frame, where), []
     for level in sorted(frame[over].unique()):
         for other in others:
             gain = paired(frame, value, key, first, other, {over: level}) * (-1 if lower_is_better else 1)
             if len(gain):
-                found = {"gain": gain.mean(), "sd": gain.std(), "holds": counts(gain)}
-                rows.append({over: level, "first": first, "other": other} | found)
+                numbers = {"gain": gain.mean(), "sd": gain.std(), "holds": exceeds_noise(gain)}
+                rows.append({over: level, "first": first, "other": other} | numbers)
     evidence = pd.DataFrame(rows, columns=[over, "first", "other", "gain", "sd", "holds"])
     won, planned = int(evidence["holds"].sum()), frame[over].nunique() * len(others)
     if evidence.empty:
@@ -104,16 +109,18 @@ def near(frame: pd.DataFrame, value: str, key: str, first: str, other: str, over
 def gap_grows(frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str) -> Finding:
     """The lead of `first` over the best of `others` grows from each level of `over` to the next lower one."""
     best = frame[frame[key].isin(others)].groupby([over, "seed"])[value].max()
-    own = frame[frame[key] == first].set_index([over, "seed"])[value]
-    lead = (own - best).dropna().unstack("seed")  # levels x seeds
+    of_first = frame[frame[key] == first].set_index([over, "seed"])[value]
+    lead = (of_first - best).dropna().unstack("seed")  # levels x seeds
     evidence = pd.DataFrame({"lead": lead.mean(axis=1), "sd": lead.std(axis=1)}).reset_index()
     steps = [(sparse - dense).dropna() for (_, sparse), (_, dense) in pairwise(lead.iterrows())]
-    grows = sum(counts(step) for step in steps)
+    grows = sum(exceeds_noise(step) for step in steps)
     note = "Lead from sparse to dense: " + ", ".join(f"{lead:+.4f}" for lead in evidence["lead"]) + "."
     return Finding(verdict(grows, len(steps)), f"{grows} of {len(steps)} steps", evidence, note=note)
 
 
-def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_better: bool = False) -> Finding:
+def worst(
+    frame: pd.DataFrame, value: str, key: str, which: Hashable, over: str, lower_is_better: bool = False
+) -> Finding:
     """`which` has a worse mean than all other rows at every level of `over`."""
     means = frame.dropna(subset=[value]).groupby([over, key])[value].mean().unstack()
     last = means.idxmax(axis=1) if lower_is_better else means.idxmin(axis=1)
@@ -124,17 +131,22 @@ def worst(frame: pd.DataFrame, value: str, key: str, which, over: str, lower_is_
         return Finding(verdict(0, 0), "0 of 0 levels", evidence)
     sign = 1 if lower_is_better else -1
     holds = sum(
-        all(counts(sign * paired(frame, value, key, which, rival, {over: level})) for rival in rivals)
+        all(exceeds_noise(sign * paired(frame, value, key, which, rival, {over: level})) for rival in rivals)
         for level in means.index
     )
     return Finding(verdict(holds, len(last)), f"{holds} of {len(last)} levels", evidence)
 
 
 def rises(
-    frame: pd.DataFrame, value: str, key: str, over: str, lower_is_better: bool = False, where: dict | None = None
+    frame: pd.DataFrame,
+    value: str,
+    key: str,
+    over: str,
+    lower_is_better: bool = False,
+    where: dict[str, list] | None = None,
 ) -> Finding:
     """The value improves from each level of `key` to the next higher one measured, at every level of `over`."""
-    frame = only(frame, where)
+    frame = rows_where(frame, where)
     means = frame.groupby([over, key])[value].mean().unstack()
     sign = -1 if lower_is_better else 1
     gains = [
@@ -142,7 +154,7 @@ def rises(
         for level in means.index
         for lower, higher in pairwise(means.loc[level].dropna().index)
     ]
-    steps = [counts(gain) for gain in gains]
+    steps = [exceeds_noise(gain) for gain in gains]
     evidence = means.reset_index()
     evidence.columns = [str(column) for column in evidence.columns]
     return Finding(verdict(sum(steps), len(steps)), f"{sum(steps)} of {len(steps)} steps", evidence)
@@ -164,17 +176,17 @@ def at_least(frame: pd.DataFrame, value: str, over: str, least: float) -> Findin
     """The mean of a value is `least` or more at every level of `over`; a blank level was not measured."""
     means = frame.groupby(over, sort=False)[value].mean()
     evidence = means.reset_index().assign(least=least, holds=(means >= least).to_numpy())
-    found = means.dropna()
-    if found.empty:
+    measured = means.dropna()
+    if measured.empty:
         return Finding(verdict(0, 0), f"0 of {len(means)} levels", evidence, note="Nothing measured at this scale.")
-    note = f"Lowest {found.min():.3g} at {over} {found.idxmin()}."
-    if len(found) < len(means):
-        note += f" Not measured: {len(means) - len(found)}."
-    holds = int((found >= least).sum())
-    return Finding(verdict(holds, len(found)), f"{holds} of {len(found)} levels", evidence, note=note)
+    note = f"Lowest {measured.min():.3g} at {over} {measured.idxmin()}."
+    if len(measured) < len(means):
+        note += f" Not measured: {len(means) - len(measured)}."
+    holds = int((measured >= least).sum())
+    return Finding(verdict(holds, len(measured)), f"{holds} of {len(measured)} levels", evidence, note=note)
 
 
-def with_seeds(frame: pd.DataFrame, check: str, seeds: int, **options) -> Finding:
+def with_seeds(frame: pd.DataFrame, check: str, seeds: int, **options: Any) -> Finding:
     """Another check, judged only when there are enough seeds: the difference of two single runs is no evidence."""
     finding = CHECKS[check](frame, **options)
     have = frame["seed"].nunique()
@@ -208,10 +220,10 @@ def ratio(frame: pd.DataFrame, value: str, key: str, first: str, second: str, pr
     if ratios.empty:
         return Finding(verdict(0, 0), None, evidence, reported=printed)
     close = abs(ratios.mean() - printed) <= within
-    same_side = counts((ratios - 1) * (1 if printed > 1 else -1))
-    found = "reproduced" if close else "partly" if same_side else "not reproduced"
+    same_side = exceeds_noise((ratios - 1) * (1 if printed > 1 else -1))
+    word = "reproduced" if close else "partly" if same_side else "not reproduced"
     spread = float(ratios.std()) if len(ratios) > 1 else None
-    return Finding(found, f"{ratios.mean():.2f}", evidence, spread=spread, reported=printed)
+    return Finding(word, f"{ratios.mean():.2f}", evidence, spread=spread, reported=printed)
 
 
 def audit(*rows: tuple) -> pd.DataFrame:
@@ -220,7 +232,7 @@ def audit(*rows: tuple) -> pd.DataFrame:
 
 
 def statement(frame: pd.DataFrame) -> Finding:
-    """An audit worked out in a notebook: columns quantity, printed, found and holds, one row a quantity."""
+    """An audit worked out in a notebook: columns quantity, printed, found and holds, one row per quantity."""
     if frame.empty:
         return Finding(verdict(0, 0), None, frame)
     holds = frame["holds"].eq(True)  # a blank does not hold
@@ -230,7 +242,7 @@ def statement(frame: pd.DataFrame) -> Finding:
     return Finding("holds" if holds.all() else "does not hold", shown, frame, reported=printed)
 
 
-def _short(value) -> str:
+def _short(value: Any) -> str:
     try:
         return f"{float(value):.4g}"
     except (TypeError, ValueError):

@@ -1,16 +1,18 @@
 """The ledger: what the papers print, what we measured, and the verdict.
 
-What a paper prints lives in `papers/<paper>/paper.yaml`: its figures and tables with their numbers, its claims as named checks
-(`checks.py`), audits of its own arithmetic. A report folder holds the measured numbers, `data/<id>.csv`, one row a seed. `judge`
-joins the two; nothing else decides a verdict.
+What a paper prints lives in `papers/<paper>/paper.yaml`: its figures and tables with their numbers, its claims as named
+checks (`checks.py`), audits of its own arithmetic. A report folder holds the measured numbers, `data/<id>.csv`, one row
+per seed. `judge` joins the two; nothing else decides a verdict.
 """
 
 import contextlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -28,13 +30,13 @@ class LedgerError(ValueError):
 
 
 @dataclass(frozen=True)
-class Block:
+class PrintedBlock:
     """Printed numbers: rows x one column axis, for the rows of the data that match `where`."""
 
     rows: str  # column of the data that names the rows, e.g. method
-    columns: dict  # one axis of the data and its values, e.g. {participation: [5, 10]}
-    printed: dict  # row name -> one printed value a column: a number, "87..89", "<90", ">0.9" or null
-    where: dict = field(default_factory=dict)
+    columns: dict[str, list]  # one axis of the data and its values, e.g. {participation: [5, 10]}
+    printed: dict[Any, list]  # row name -> one printed value per column: a number, "87..89", "<90", ">0.9" or null
+    where: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ class Entry:
     scale: float = 1.0  # printed = scale * measured, e.g. 100 for percentages
     tolerance: float = 0.0  # in printed units: how far apart still counts as the same
     better: str = "higher"  # or lower
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[PrintedBlock, ...] = ()
     check: str = ""  # claims and audits: name of a function in checks.py ...
     data: str = ""  # ... the id whose data it reads ...
-    options: dict = field(default_factory=dict)  # ... and its arguments
+    options: dict[str, Any] = field(default_factory=dict)  # ... and its arguments
     note: str = ""
     ours: bool = False  # a question the paper does not ask
 
@@ -72,6 +74,7 @@ class Paper:
     short: str = ""  # as people write its name: FedGS
 
     def entry(self, id: str) -> Entry:
+        """The entry with this id, such as acfmo/fig1."""
         for entry in self.entries:
             if entry.id == id:
                 return entry
@@ -85,16 +88,21 @@ def papers() -> list[str]:
 
 def load(paper: str, folder: Path = FOLDER) -> Paper:
     """Read and validate what a paper prints."""
-    file = folder / paper / "paper.yaml"
+    name = f"{paper}/paper.yaml"
+    file = folder / name
     if not file.exists():
         raise LedgerError(f"no paper {paper!r}; known: {', '.join(papers())}")
     try:
         tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_LineLoader)
-    except yaml.MarkedYAMLError as problem:
-        raise LedgerError(f"{file.name}, line {problem.problem_mark.line + 1}: {problem.problem}") from None
-    except yaml.YAMLError as problem:
-        raise LedgerError(f"{file.name}: {problem}") from None
-    return _paper(tree, file.name)
+    except yaml.YAMLError as error:
+        raise LedgerError(_yaml_complaint(error, name)) from None
+    return _paper(tree, name)
+
+
+def _yaml_complaint(error: yaml.YAMLError, file: str) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{file}, line {error.problem_mark.line + 1}: {error.problem}"
+    return f"{file}: {error}"
 
 
 def known_as(paper: str) -> str:
@@ -102,13 +110,15 @@ def known_as(paper: str) -> str:
     return (load(paper).short if paper in papers() else "") or paper.upper()
 
 
-class _LineLoader(
-    getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-):  # the one in C is ten times as fast, where it is there
+# The loader written in C is ten times as fast, but not every installation of PyYAML has it.
+_FASTEST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _LineLoader(_FASTEST_LOADER):
     """Mappings remember the line they start on."""
 
 
-def _mapping(loader: _LineLoader, node: yaml.MappingNode) -> dict:
+def _mapping(loader: _LineLoader, node: yaml.MappingNode) -> "_Lined":
     _refuse_repeated_keys(node)
     loader.flatten_mapping(node)
     return _Lined(loader.construct_pairs(node, deep=True), node.start_mark.line + 1)
@@ -126,8 +136,10 @@ def _refuse_repeated_keys(node: yaml.MappingNode) -> None:
         seen.add(key.value)
 
 
-class _Lined(dict):
-    def __init__(self, pairs, line: int):
+class _Lined(dict[str, Any]):
+    """A mapping and the line it starts on."""
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]], line: int):
         super().__init__(pairs)
         self.line = line
 
@@ -135,7 +147,7 @@ class _Lined(dict):
 _LineLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-def _paper(tree, file: str) -> Paper:
+def _paper(tree: Any, file: str) -> Paper:
     if not isinstance(tree, _Lined):
         raise LedgerError(f"{file}, line 1: expected a mapping with the keys {', '.join(Paper.__dataclass_fields__)}")
     _require_keys(tree, Paper, file)
@@ -145,14 +157,15 @@ def _paper(tree, file: str) -> Paper:
     for entry, raw in zip(entries, tree["entries"], strict=True):
         _require(entry.id not in seen, raw, file, f"{entry.id} appears twice")
         seen.add(entry.id)
-    paper = Paper(**(tree | {"entries": entries}))
+    fields: dict[str, Any] = {**tree, "entries": entries}
+    paper = Paper(**fields)
     for entry, raw in zip(entries, tree["entries"], strict=True):
         _require(entry.id.startswith(paper.name + "/"), raw, file, f"id {entry.id!r} must start with '{paper.name}/'")
         _require(not entry.data or entry.data in seen, raw, file, f"data: {entry.data!r} is no id of this file")
     return paper
 
 
-def _entry(raw, file: str) -> Entry:
+def _entry(raw: Any, file: str) -> Entry:
     if not isinstance(raw, _Lined):
         raise LedgerError(f"{file}: each entry must be a mapping, not {raw!r}")
     _require_keys(raw, Entry, file)
@@ -160,22 +173,27 @@ def _entry(raw, file: str) -> Entry:
     for name, kind in (("blocks", list), ("options", dict)):
         _require_kind(raw, name, kind, file)
     blocks = tuple(_block(block, raw, file) for block in raw.get("blocks", ()))
-    entry = Entry(**(raw | {"blocks": blocks}))
+    fields: dict[str, Any] = {**raw, "blocks": blocks}
+    entry = Entry(**fields)
     judged = entry.kind in ("claim", "audit")
     _require(judged == bool(entry.check), raw, file, "claims and audits, and only they, name a check")
     known = sorted(checks.CHECKS)
     _require(not judged or entry.check in known, raw, file, f"unknown check {entry.check!r}; known: {', '.join(known)}")
     if judged:
         _require_options(entry, raw, file)
-    _require(not blocks or entry.value, raw, file, "printed numbers need `value`, the column of the data they print")
+    _require(
+        not blocks or bool(entry.value), raw, file, "printed numbers need `value`, the column of the data they print"
+    )
     _require(entry.better in ("higher", "lower"), raw, file, "better must be 'higher' or 'lower'")
-    _require(entry.kind not in COMPARED or entry.alt, raw, file, "figures and tables need `alt`, what one would see")
+    _require(
+        entry.kind not in COMPARED or bool(entry.alt), raw, file, "figures and tables need `alt`, what one would see"
+    )
     return entry
 
 
-def _block(raw, entry: _Lined, file: str) -> Block:
+def _block(raw: Any, entry: _Lined, file: str) -> PrintedBlock:
     _require(isinstance(raw, _Lined), entry, file, f"each block must be a mapping, not {raw!r}")
-    _require_keys(raw, Block, file)
+    _require_keys(raw, PrintedBlock, file)
     for name in ("columns", "printed", "where"):
         _require_kind(raw, name, dict, file)
     _require(len(raw["columns"]) == 1, raw, file, "`columns` names one axis and its values")
@@ -190,7 +208,7 @@ def _block(raw, entry: _Lined, file: str) -> Block:
                 printed_range(cell)
             except ValueError as problem:
                 raise LedgerError(f"{file}, line {raw.line}: row {name!r}: {problem}") from None
-    return Block(**raw)
+    return PrintedBlock(**raw)
 
 
 def _require_keys(raw: _Lined, kind: type, file: str) -> None:
@@ -220,7 +238,7 @@ def _require(condition: bool, raw: _Lined, file: str, complaint: str) -> None:
         raise LedgerError(f"{file}, line {raw.line}: {complaint}")
 
 
-def printed_range(cell) -> tuple[float, float]:
+def printed_range(cell: float | str) -> tuple[float, float]:
     """Low and high of a printed value: 96, "87..89", "<90" or ">0.9"."""
     with contextlib.suppress(ValueError):
         low, high = _bounds(cell)
@@ -229,7 +247,7 @@ def printed_range(cell) -> tuple[float, float]:
     raise ValueError(f"{cell!r} is no printed value: write a number, 'low..high', '<high' or '>low'")
 
 
-def _bounds(cell) -> tuple[float, float]:
+def _bounds(cell: float | str) -> tuple[float, float]:
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return float(cell), float(cell)
     text = str(cell)
@@ -251,6 +269,7 @@ def label(id: str) -> str:
 
 
 def data_file(report: Path, id: str) -> Path:
+    """Where a report keeps the numbers behind an entry."""
     return Path(report) / "data" / f"{id.replace('/', '-')}.csv"
 
 
@@ -260,7 +279,7 @@ def measured(report: Path, id: str) -> pd.DataFrame | None:
     return pd.read_csv(file) if file.exists() else None
 
 
-def judge(entry: Entry, report: Path) -> dict:
+def judge(entry: Entry, report: Path) -> dict[str, Any]:
     """One line of the ledger: the entry joined with this report's numbers."""
     line = {
         "id": entry.id,
@@ -293,7 +312,7 @@ def judge(entry: Entry, report: Path) -> dict:
     return line | columns | {"seeds": seeds, "cells": cells, "verdict": overall([cell["verdict"] for cell in cells])}
 
 
-def _checked(entry: Entry, frame: pd.DataFrame) -> dict:
+def _checked(entry: Entry, frame: pd.DataFrame) -> dict[str, Any]:
     finding = checks.CHECKS[entry.check](frame, **entry.options)
     return {
         "reported": finding.reported,
@@ -308,12 +327,12 @@ def _join(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def compare(entry: Entry, frame: pd.DataFrame) -> list[dict]:
+def compare(entry: Entry, frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Each printed number beside the mean and the standard deviation of ours over seeds."""
     return [cell for block in entry.blocks for cell in _compare_block(entry, block, frame)]
 
 
-def _compare_block(entry: Entry, block: Block, frame: pd.DataFrame) -> list[dict]:
+def _compare_block(entry: Entry, block: PrintedBlock, frame: pd.DataFrame) -> list[dict[str, Any]]:
     ((axis, levels),) = block.columns.items()
     for column, value in block.where.items():
         frame = frame[frame[column] == value]
@@ -328,7 +347,7 @@ def _compare_block(entry: Entry, block: Block, frame: pd.DataFrame) -> list[dict
     return cells
 
 
-def _cell(entry: Entry, cell, values: pd.Series) -> dict:
+def _cell(entry: Entry, cell: float | str, values: pd.Series) -> dict[str, Any]:
     if values.empty:
         return {"reported": cell, "measured": None, "spread": None, "verdict": "not tested"}
     mean, spread = float(values.mean()), float(values.std()) if len(values) > 1 else None
@@ -354,8 +373,8 @@ def overall(verdicts: list[str]) -> str:
     return "partly" if any(verdict == "matches" for verdict in tested) else "not reproduced"
 
 
-def write(report: Path, names: list[str], scale: str) -> list[dict]:
-    """Judge all entries of these papers and write `ledger.json`; the evidence of claims and audits becomes CSV files."""
+def write(report: Path, names: list[str], scale: str) -> list[dict[str, Any]]:
+    """Judge all entries of these papers and write `ledger.json`; evidence of claims and audits becomes CSV files."""
     report = Path(report)
     lines = []
     for entry in (entry for name in names for entry in load(name).entries):

@@ -1,33 +1,36 @@
-"""How often a model is sent in a round, counted from who sends it to whom (FedSR, Table III, in units of one model).
+"""How many models are sent per round, counted from who sends it to whom (FedSR, Table III, in units of one model).
 
 The printed costs divide into whole rounds under one rule: a model counts whenever a device sends it and whenever the
 cloud exchanges it with its partners; what an edge server hands down to its own devices is free. Without that rule
 HierFAVG costs nearly twice as much. Both counts are here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pandas as pd
 
 from fedlib.algorithms.algorithm import Algorithm, round_half_up
+from fedlib.algorithms.fedsr import FedSR
+from fedlib.algorithms.hierfavg import HierFAVG
 
 Hop = tuple[str, str]  # sender, receiver: cloud, edge or device
 
 
-def star(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+def star_hops(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
     """FedAvg and its kin: the cloud sends the model to each device and gets each back."""
     for _ in range(sum(clusters)):
         yield "cloud", "device"
         yield "device", "cloud"
 
 
-def ring(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+def ring_hops(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
     """Ring-optimization: each device sends to the next, the last to the first; there is no server."""
     for _ in range(sum(clusters)):
         yield "device", "device"
 
 
-def star_of_rings(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+def star_of_rings_hops(algorithm: FedSR, clusters: list[int]) -> Iterator[Hop]:
     """FedSR: down to the ring's first device, from device to device through all passes, and up again from the last."""
     for devices in clusters:
         yield "cloud", "edge"
@@ -38,7 +41,7 @@ def star_of_rings(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
         yield "edge", "cloud"
 
 
-def tree(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
+def tree_hops(algorithm: HierFAVG, clusters: list[int]) -> Iterator[Hop]:
     """HierFAVG: each edge iteration goes down to the edge server's devices and up again."""
     for devices in clusters:
         yield "cloud", "edge"
@@ -48,11 +51,18 @@ def tree(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
         yield "edge", "cloud"
 
 
-TOPOLOGY = {"fedavg": star, "fedprox": star, "moon": star, "hierfavg": tree, "ring": ring, "fedsr": star_of_rings}
+TOPOLOGY: dict[str, Callable[[Any, list[int]], Iterator[Hop]]] = {
+    "fedavg": star_hops,
+    "fedprox": star_hops,
+    "moon": star_hops,
+    "hierfavg": tree_hops,
+    "ring": ring_hops,
+    "fedsr": star_of_rings_hops,
+}
 
 
 def hops(algorithm: Algorithm, devices: int) -> list[Hop]:
-    """Every sending of a model in one round of a method, for a federation of so many devices."""
+    """Every sending of a model in one round of a method, for a federation with this number of devices."""
     name = type(algorithm).__name__.lower()
     if name not in TOPOLOGY:
         raise ValueError(f"no topology is known for {name}; known: {', '.join(TOPOLOGY)}")
@@ -62,7 +72,7 @@ def hops(algorithm: Algorithm, devices: int) -> list[Hop]:
 
 
 def per_round(algorithm: Algorithm, devices: int, edge_broadcasts: bool = False) -> int:
-    """Models sent in a round, as Table III counts them; or with what edge servers send to their devices."""
+    """Models sent per round, as Table III counts them; or with what edge servers send to their devices."""
     return sum(edge_broadcasts or hop != ("edge", "device") for hop in hops(algorithm, devices))
 
 

@@ -12,16 +12,17 @@ d = sum_i n_i / n * d_i.
 
 from dataclasses import dataclass, replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn
 import torch
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
+from matplotlib.typing import ColorType
 
 from fedlib import engine
 from fedlib.problem.federation import Federation
+from fedlib.report.plots import new_axes
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, ro
         angle=np.degrees(np.arccos(np.clip(along / length, -1, 1))),
         server_length=server_length,
         kept=server_length / float((shares * length).sum()),
-        recall=np.stack([recall(federation, own) for own in trained]),
+        recall=np.stack([recall(federation, client_weights) for client_weights in trained]),
         server_recall=recall(federation, average),
         before=float(recall(federation, weights).mean()),
     )
@@ -73,20 +74,20 @@ def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, ro
 def recall(federation: Federation, weights: torch.Tensor) -> np.ndarray:
     """Share of the test samples of each class that a model gets right."""
 
-    def of(label: int) -> float:
+    def accuracy_on(label: int) -> float:
         chosen = federation.y_test == label
-        part = replace(federation, x_test=federation.x_test[chosen], y_test=federation.y_test[chosen])
-        return engine.evaluate(part, weights)["accuracy"]
+        only = replace(federation, x_test=federation.x_test[chosen], y_test=federation.y_test[chosen])
+        return engine.evaluate(only, weights)["accuracy"]
 
-    return np.array([of(label) for label in range(federation.classes)])
+    return np.array([accuracy_on(label) for label in range(federation.classes)])
 
 
 def arrows(drift: Drift, ax: Axes | None = None) -> Axes:
-    """An arrow a client, as long as its move, at its true angle to the server's move, which points to the right.
+    """One arrow per client, as long as its move, at its true angle to the server's move, which points to the right.
 
     Whether an arrow leans up or down means nothing: they alternate, so that they do not hide each other.
     """
-    ax = ax or plt.subplots(figsize=(5, 5), layout="constrained")[1]
+    ax = new_axes(5, 5) if ax is None else ax
     side = np.empty(len(drift.angle))
     side[np.argsort(drift.angle)] = np.where(np.arange(len(drift.angle)) % 2, -1, 1)
     x = drift.length * np.cos(np.radians(drift.angle))
@@ -100,14 +101,14 @@ def arrows(drift: Drift, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _arrow(ax: Axes, x: float, y: float, colour, width: float) -> None:
+def _arrow(ax: Axes, x: float, y: float, colour: ColorType, width: float) -> None:
     look = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", (x, y), (0, 0), arrowprops=look)
 
 
 def knowledge(drift: Drift, ax: Axes | None = None) -> Axes:
     """What each client's model knows of each class after the round, and in the last row their average."""
-    ax = ax or plt.subplots(figsize=(6, 4), layout="constrained")[1]
+    ax = new_axes(6, 4) if ax is None else ax
     shown = np.vstack([drift.recall, drift.server_recall])
     clients, classes = drift.recall.shape
     image = ax.imshow(shown, cmap=seaborn.color_palette("mako_r", as_cmap=True), vmin=0, vmax=1, aspect="auto")

@@ -1,4 +1,4 @@
-"""The paper's own numbers and formulas, checked: one row a quantity with printed, found and holds."""
+"""The paper's own numbers and formulas, checked: one row per quantity with printed, found and holds."""
 
 from dataclasses import replace
 from math import log10
@@ -9,7 +9,7 @@ import pandas as pd
 from fedlib import wireless
 from fedlib.judging.checks import audit
 from fedlib.problem.streams import generator
-from fedlib.wireless import Scenario
+from fedlib.wireless import Devices, Scenario
 
 PRINTED_CAPACITANCE = 1e-23
 BOLTZMANN = 1.380649e-23  # J/K
@@ -31,7 +31,7 @@ def noise() -> pd.DataFrame:
 
 
 def data_size(devices: int, megabytes: tuple[float, float]) -> pd.DataFrame:
-    """What the devices are said to hold against all of MNIST's training images, a byte a pixel."""
+    """What the devices are said to hold against all of MNIST's training images, one byte per pixel."""
     mnist = MNIST_BYTES / 1e6
     low, high = (devices * size for size in megabytes)
     holds = low <= mnist <= high
@@ -95,17 +95,20 @@ def convexity(scenario: Scenario, pairs: int, seed: int) -> pd.DataFrame:
     devices = wireless.draw_devices(scenario, rng, (pairs,))
     needs = wireless.feasibility(devices, scenario.deadline_s).share_min
     plans = [_random_plan(devices, needs, scenario.deadline_s, rng) for _ in range(2)]
-    middle = [(one + two) / 2 for one, two in zip(*plans, strict=True)]
-    late = (wireless.delay_s(devices, *middle) > scenario.deadline_s * (1 + 1e-12)).any(axis=-1)
+    share, frequency_hz = ((first + second) / 2 for first, second in zip(*plans, strict=True))
+    late = (wireless.delay_s(devices, share, frequency_hz) > scenario.deadline_s * (1 + 1e-12)).any(axis=-1)
     mean = (wireless.energy_j(devices, *plans[0]) + wireless.energy_j(devices, *plans[1])) / 2
-    above = wireless.energy_j(devices, *middle) > mean * (1 + 1e-12)
+    above = wireless.energy_j(devices, share, frequency_hz) > mean * (1 + 1e-12)
     return audit(
         (f"late middles of {pairs} pairs of plans", "some", str(late.sum()), bool(late.any())),
         (f"middles that cost more than the mean, of {pairs}", "some", str(above.sum()), bool(above.any())),
     )
 
 
-def _random_plan(devices, needs, deadline_s, rng) -> tuple[np.ndarray, np.ndarray]:
+def _random_plan(
+    devices: Devices, needs: np.ndarray, deadline_s: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Share and frequency of every device, in time."""
     share = wireless.random_share(devices, rng, needs)
     return share, wireless.random_frequency(devices, rng, wireless.optimal_frequency(devices, share, deadline_s))
 

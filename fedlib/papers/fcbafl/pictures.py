@@ -1,5 +1,9 @@
-"""Drawings of the FCBAFL notebooks: the system (Fig. 1), a toy with two devices, energies over a sweep, the maps."""
+"""Figures of the FCBAFL notebooks: the system (Fig. 1), a toy with two devices, curves, energies over a sweep, maps,
+and sliders on one cell."""
 
+from typing import Any
+
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -8,10 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
+from matplotlib.typing import ColorType
 
 from fedlib import wireless
-from fedlib.papers.fcbafl.energy import PRINTED
-from fedlib.wireless import Devices
+from fedlib.papers.fcbafl.experiments import AS_PRINTED, one_round
+from fedlib.report import sliders
+from fedlib.wireless import Devices, Scenario
 
 COLOURS = seaborn.color_palette("colorblind")
 FLOWS = (
@@ -41,13 +47,13 @@ def system() -> tuple[Figure, pd.DataFrame]:
     return fig, pd.DataFrame(FLOWS, columns=["from", "to", "what"])
 
 
-def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour) -> None:
+def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour: ColorType) -> None:
     look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
     axes.add_patch(FancyBboxPatch((left, bottom), width, height, **look))
     axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=9.5)
 
 
-def _arrow(axes: Axes, start: tuple, end: tuple, colour) -> None:
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: ColorType) -> None:
     axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.8})
 
 
@@ -61,8 +67,8 @@ def toy_rounds(start: np.ndarray, eta: float | None, rounds: int, lr: float = 0.
     """Paths of both devices in each round, (2, steps + 1, 2): FedAvg (eta None) or FCBAFL with full batches."""
     gradient, paths = (CURVATURE * (start - MINIMA)).mean(0), []  # gbar^0
     for _ in range(rounds):
-        own = CURVATURE * (start - MINIMA)
-        shift = 0 * own if eta is None else eta * gradient - own  # (6) without grad F_n(w)
+        at_start = CURVATURE * (start - MINIMA)
+        shift = 0 * at_start if eta is None else eta * gradient - at_start  # (6) without grad F_n(w)
         path = [np.stack([start, start])]
         for _ in range(steps):
             path.append(path[-1] - lr * (CURVATURE * (path[-1] - MINIMA) + shift))
@@ -73,7 +79,7 @@ def toy_rounds(start: np.ndarray, eta: float | None, rounds: int, lr: float = 0.
 
 
 def toy(panels: dict[str, float | None], start: tuple[float, float] = (-1.4, -1.1)) -> tuple[Figure, pd.DataFrame]:
-    """One panel a method: the devices' ways in the first round, and their averages after each of 20 rounds."""
+    """One panel per method: the devices' ways in the first round, and their averages after each of 20 rounds."""
     fig, row = plt.subplots(1, len(panels), figsize=(3.3 * len(panels), 3.9), sharex=True, sharey=True)
     distances = {}
     for axes, (title, eta) in zip(row, panels.items(), strict=True):
@@ -101,7 +107,7 @@ def _draw_toy(axes: Axes, first: np.ndarray, averages: np.ndarray) -> None:
     axes.grid(False)
 
 
-def steps(tuned: pd.DataFrame, rounds: int, floor: float) -> Figure:
+def tuning(tuned: pd.DataFrame, rounds: int, floor: float) -> Figure:
     """Accuracy over the step size; what falls below `floor` leaves the picture."""
     fig, axes = plt.subplots(figsize=(7, 4))
     for title, curve in tuned.groupby("curve", sort=False):
@@ -125,13 +131,14 @@ def losses(frame: pd.DataFrame, title: str) -> Figure:
     fig = _curves(frame, "train_loss", "training loss F(w)", title, (low, high))
     for axes in fig.axes:
         axes.set_yscale("log")
-        axes.set_yticks(ticks := [tick for tick in (0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4) if low <= tick <= high], ticks)
+        ticks = [tick for tick in (0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4) if low <= tick <= high]
+        axes.set_yticks(ticks, map(str, ticks))
         axes.minorticks_off()
     return fig
 
 
 def _curves(frame: pd.DataFrame, value: str, label: str, title: str, limits: tuple[float, float]) -> Figure:
-    """One panel a batch, one line a curve with a band of one standard deviation over seeds; looks are fixed by name."""
+    """One panel per batch, one line per curve, a band of one standard deviation over seeds; a name fixes a look."""
     batches = list(frame["batch"].unique())
     size = (2 + 4 * len(batches), 4)
     fig, row = plt.subplots(1, len(batches), figsize=size, sharey=True, squeeze=False, layout="constrained")
@@ -147,7 +154,7 @@ def _curves(frame: pd.DataFrame, value: str, label: str, title: str, limits: tup
     return fig
 
 
-def _look(curve: str) -> dict:
+def _look(curve: str) -> dict[str, Any]:
     """Colour and dash of a curve: FedAvg is blue, FCBAFL goes by its eta."""
     if curve.startswith("FedAvg"):
         return {"color": COLOURS[0], "linestyle": "-" if curve == "FedAvg" else (0, (1, 1))}
@@ -174,22 +181,22 @@ def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame
     for part, width in (("sending", 1.5), ("computing", 1.5), ("both", 3)):
         axes.plot(frame["share, %"], frame[part], label=part, linewidth=width)
     axes.set(xlabel="share of the band in %", ylabel="energy of the device in J", xscale="log", ylim=(0, None))
-    axes.set_xticks(ticks := [0.3, 0.5, 1, 2, 3, 5], ticks)
+    axes.set_xticks(ticks := [0.3, 0.5, 1, 2, 3, 5], map(str, ticks))
     axes.minorticks_off()
     axes.legend()
     return fig, frame.iloc[::40].round(2).set_index("share, %")
 
 
 def energies(frame: pd.DataFrame, axis: str, label: str) -> Figure:
-    """Energy of a round over a sweep, a line a scheme with a band of one standard deviation; "as printed" is thin."""
+    """Energy per round over a sweep, one line per scheme, a band of one standard deviation; "as printed" is thin."""
     points = frame[frame["sweep"] == "point"]
     fig, axes = plt.subplots(figsize=(7.2, 4.2))
-    schemes = [scheme for scheme in points["scheme"].unique() if not scheme.endswith(PRINTED)]
+    schemes = [scheme for scheme in points["scheme"].unique() if not scheme.endswith(AS_PRINTED)]
     for scheme, rows in points.groupby("scheme", sort=False):
-        look = schemes.index(scheme.removesuffix(PRINTED))
+        look = schemes.index(scheme.removesuffix(AS_PRINTED))
         joules = rows.groupby(axis)["energy_j"]
         mean, spread = joules.mean(), joules.std().fillna(0)
-        if scheme.endswith(PRINTED):
+        if scheme.endswith(AS_PRINTED):
             axes.plot(mean.index, mean, color=COLOURS[look], linestyle=":", linewidth=1.2, label=scheme)
             continue
         axes.plot(mean.index, mean, color=COLOURS[look], marker="os^D"[look], label=scheme)
@@ -200,29 +207,34 @@ def energies(frame: pd.DataFrame, axis: str, label: str) -> Figure:
     return fig
 
 
-def maps(frame: pd.DataFrame, printed: dict[tuple[str, str], float], here: tuple[float, float]) -> Figure:
-    """One heat map of the saving a printed percentage, its contour where the map reaches it, a cross at our setting."""
+def saving_maps(frame: pd.DataFrame, printed: dict[tuple[str, str], float], here: tuple[float, float]) -> Figure:
+    """One heat map of the saving per printed percentage: a contour where the map reaches it, a cross at our setting."""
     fig, panels = plt.subplots(2, 4, figsize=(13, 6.4), sharex=True, sharey=True, layout="constrained")
     for axes, ((figure, scheme), value) in zip(panels.flat, printed.items(), strict=False):
         chosen = frame[(frame["figure"] == figure) & (frame["scheme"] == scheme)]
         table = chosen.pivot(index="radius_km", columns="capacitance", values="saving")
-        image = axes.pcolormesh(table.columns, table.index, table, cmap="mako_r", vmin=0, vmax=0.8, shading="nearest")
-        if table.to_numpy().min() < value < table.to_numpy().max():
-            axes.contour(table.columns, table.index, table, levels=[value], colors=[COLOURS[1]], linewidths=2.5)
-        for width, colour in ((4, "black"), (2, "white")):
-            axes.plot(*here, "x", color=colour, markersize=9, markeredgewidth=width)
+        _draw_map(axes, table, value, here)
         best = "OA" if figure == "fig8" else "OF"
         axes.set(xscale="log", yscale="log", title=f"{figure}: {best} on {scheme}, printed {value:.1%}")
     for axes in panels.flat[len(printed) :]:
         axes.axis("off")
+    image = panels.flat[0].collections[0]  # all maps share one scale of colours
     fig.colorbar(image, ax=panels, label="saving", format=PercentFormatter(1), shrink=0.8)
     fig.supxlabel("capacitance sigma")
     fig.supylabel("radius of the cell in km")
     return fig
 
 
-def gaps(frame: pd.DataFrame) -> Figure:
-    """What the joint optimum saves, over the deadline, one line a number of devices."""
+def _draw_map(axes: Axes, table: pd.DataFrame, printed: float, here: tuple[float, float]) -> None:
+    axes.pcolormesh(table.columns, table.index, table, cmap="mako_r", vmin=0, vmax=0.8, shading="nearest")
+    if table.to_numpy().min() < printed < table.to_numpy().max():
+        axes.contour(table.columns, table.index, table, levels=[printed], colors=[COLOURS[1]], linewidths=2.5)
+    for width, colour in ((4, "black"), (2, "white")):
+        axes.plot(*here, "x", color=colour, markersize=9, markeredgewidth=width)
+
+
+def joint_gaps(frame: pd.DataFrame) -> Figure:
+    """What the joint optimum saves, over the deadline, one line per number of devices."""
     fig, axes = plt.subplots(figsize=(7.2, 4))
     counts = frame.assign(devices=frame["devices"].astype(str) + " devices")
     look = {"hue": "devices", "style": "devices", "markers": True, "errorbar": "sd"}
@@ -233,7 +245,7 @@ def gaps(frame: pd.DataFrame) -> Figure:
     return fig
 
 
-def bars(frame: pd.DataFrame, title: str) -> Figure:
+def scheme_bars(frame: pd.DataFrame, title: str) -> Figure:
     """Sending and computing of each scheme as stacked bars."""
     fig, axes = plt.subplots(figsize=(7.2, 3.6))
     bottom = np.zeros(len(frame))
@@ -243,3 +255,19 @@ def bars(frame: pd.DataFrame, title: str) -> Figure:
     axes.set(ylabel="energy of a round in J", title=title)
     axes.legend()
     return fig
+
+
+def cell_explorer(deadline_s: float, radius_km: float, devices: int, capacitance: float, seed: int) -> ipywidgets.VBox:
+    """Sliders for deadline, radius and number of devices, above what `one_round` says of such a cell."""
+
+    def draw(deadline_s: float, radius_km: float, devices: int) -> tuple[Figure, str]:
+        cell = Scenario(devices=devices, deadline_s=deadline_s, radius_km=radius_km, capacitance=capacitance)
+        frame, answer = one_round(cell, seed)
+        return scheme_bars(frame, f"{devices} devices, {radius_km:g} km, {deadline_s:g} s"), answer
+
+    return sliders.explorer(
+        draw,
+        deadline_s=ipywidgets.FloatSlider(deadline_s, min=20, max=60, step=1, description="deadline, s"),
+        radius_km=ipywidgets.FloatSlider(radius_km, min=0.05, max=3, step=0.05, description="radius, km"),
+        devices=ipywidgets.IntSlider(devices, min=2, max=200, description="devices"),
+    )

@@ -10,6 +10,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from fedlib.problem import partition, skew
 from fedlib.problem.streams import generator
+from fedlib.report import plots
 
 COLOURS = seaborn.color_palette("colorblind")
 LOOKS = {
@@ -60,7 +61,7 @@ def environments(
         axes.legend(loc="upper left")
     classes = {beta: _dirichlet_counts(beta, seed) for beta in betas}
     for axes, (beta, own) in zip(grid[1], classes.items(), strict=True):
-        skew.stacked_bars(own, ax=axes)
+        plots.stacked_bars(own, ax=axes)
         axes.set_title(f"20 Dirichlet clients, beta = {beta:g}")
         axes.set_xticks(range(0, len(own), 5))
     histogram = pd.DataFrame({"alpha from": edges[:-1], "alpha to": edges[1:]} | counts)

@@ -1,10 +1,10 @@
-"""The paper's own numbers and formulas, checked: one row a quantity with printed, found and holds."""
+"""The paper's own numbers and formulas, checked: one row per quantity with printed, found and holds."""
 
 import numpy as np
 import pandas as pd
 
 from fedlib.judging.checks import audit
-from fedlib.papers.fedsr import experiments, results
+from fedlib.papers.fedsr import results
 from fedlib.problem import models
 
 PRINTED_MLP, PRINTED_CNN = 199_210, 128_420
@@ -24,16 +24,19 @@ def weights() -> pd.DataFrame:
         ("CIFAR-10, CNN", PRINTED_CNN, ("cnn_fedsr", 10, (3, 32, 32))),
         ("CIFAR-100, CNN", PRINTED_CNN, ("cnn_fedsr", 100, (3, 32, 32))),
     ]
-    found = [(name, printed, count_weights(*network)) for name, printed, network in wanted]
-    rows = [(f"weights, {name}", f"{printed:,}", f"{count:,}", printed == count) for name, printed, count in found]
+    counted = [(name, printed, count_weights(*network)) for name, printed, network in wanted]
+    rows = [(f"weights, {name}", f"{printed:,}", f"{count:,}", printed == count) for name, printed, count in counted]
     return audit(*rows)
 
 
 def cifar100_size() -> pd.DataFrame:
     """Weights of the CNN with 100 classes at the printed image size, grey and in colour."""
     counts = {channels: count_weights("cnn_fedsr", 100, (channels, 28, 28)) for channels in (1, 3)}
-    name, printed = "weights with 100 classes on 28 x 28 x", f"{PRINTED_CNN:,}"
-    return audit(*[(f"{name} {each}", printed, f"{count:,}", count == PRINTED_CNN) for each, count in counts.items()])
+    rows = [
+        (f"weights with 100 classes on 28 x 28 x {channels}", f"{PRINTED_CNN:,}", f"{count:,}", count == PRINTED_CNN)
+        for channels, count in counts.items()
+    ]
+    return audit(*rows)
 
 
 def most_cases() -> pd.DataFrame:
@@ -50,8 +53,8 @@ def most_cases() -> pd.DataFrame:
 
 
 def table3(devices: int) -> pd.DataFrame:
-    """Each row of Table III divided by the method's transfers a round."""
-    per_round, rows = experiments.per_round(devices), []
+    """Each row of Table III divided by the method's transfers per round."""
+    per_round, rows = results.transfers_per_round(devices), []
     for method, cells in results.printed("fedsr/table3").groupby("method", sort=False):
         rounds = cells["printed"].dropna() / per_round[method]
         found, whole = ", ".join(f"{number:g}" for number in rounds), bool((rounds == rounds.round()).all())
@@ -61,7 +64,7 @@ def table3(devices: int) -> pd.DataFrame:
 
 def hierfavg_transfers(devices: int) -> pd.DataFrame:
     """A round of HierFAVG, devices counted both ways like FedAvg's 2K, against what Table III divides by."""
-    both_ways, one_way = (experiments.per_round(devices, broadcasts)["HierFAVG"] for broadcasts in (True, False))
+    both_ways, one_way = (results.transfers_per_round(devices, down)["HierFAVG"] for down in (True, False))
     cells = results.printed("fedsr/table3").query("method == 'HierFAVG'")["printed"]
     divides = bool((cells % both_ways == 0).all())
     return audit(("transfers of a round of HierFAVG, both ways", both_ways, both_ways if divides else one_way, divides))

@@ -1,38 +1,41 @@
-"""The runs of Tables I to IV and Figs. 3, 5, 9 and 10: which methods on which federations, with the printed settings.
+"""The runs of Tables I to IV and Figs. 3, 5, 9 and 10, with the printed settings, and the draws of Fig. 7.
 
-Methods and hyper-parameters never change with the scale; data set, samples and rounds do. A problem is a data set with
-the number of its samples and rounds; a partition is named as the paper's columns are: iid, xi=2, alpha=0.1.
+Methods and hyper-parameters never change with the scale; data set, samples and rounds do. A partition is named as the
+paper's columns are: iid, xi=2, alpha=0.1.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from fedlib import algorithms, data
-from fedlib.judging import transfers
+from fedlib import data
+from fedlib.problem.partition import PARTITIONERS
+from fedlib.problem.streams import generator
 from fedlib.runs.study import Run
 
 LOCAL = {"lr": 0.01, "final_lr": 1e-5, "momentum": 0.5, "batch": 32}  # Section IV-D, the rate on a cosine
-EPOCHS = 5  # epochs of a device in a round, whatever the method
-RING = 4  # devices of a ring
+EPOCHS = 5  # epochs per device and round, whatever the method
+RING_DEVICES = 4  # devices per ring
 
-# Method -> algorithm and what makes up its five epochs a round.
-METHODS: dict[str, tuple[str, dict]] = {
+# Method -> algorithm and what makes up its five epochs per round.
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "Centralized": ("centralised", {"epochs": EPOCHS}),
     "FedAvg": ("fedavg", {"epochs": EPOCHS}),
     "FedProx": ("fedprox", {"epochs": EPOCHS}),
     "MOON": ("moon", {"epochs": EPOCHS}),
-    "HierFAVG": ("hierfavg", {"epochs": 1, "iterations": EPOCHS, "cluster_size": RING}),
+    "HierFAVG": ("hierfavg", {"epochs": 1, "iterations": EPOCHS, "cluster_size": RING_DEVICES}),
     "ring-optimization": ("ring", {"epochs": EPOCHS}),
-    "FedSR": ("fedsr", {"epochs": 1, "passes": EPOCHS, "cluster_size": RING}),
+    "FedSR": ("fedsr", {"epochs": 1, "passes": EPOCHS, "cluster_size": RING_DEVICES}),
 }
 STAR = ("FedAvg", "FedProx", "MOON")
 DECENTRAL = tuple(METHODS)[1:]  # all but centralised training
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A data set at a scale; None keeps all samples."""
+class TrainingProblem:
+    """A data set at a scale: how many samples (None keeps all), rounds and devices."""
 
     data_set: str
     samples: int | None
@@ -41,14 +44,14 @@ class Problem:
     test_samples: int | None = None
     every: int = 1
 
-    def federation(self, partition: str) -> dict:
+    def federation_options(self, partition: str) -> dict[str, Any]:
         """Arguments of `federate`; MNIST trains the MLP, the others the CNN."""
         network = "mlp200" if self.data_set == "mnist" else "cnn_fedsr"
         size = {"samples": self.samples, "test_samples": self.test_samples, "clients": self.devices}
-        return {"data_set": self.data_set, "network": network} | size | deal(partition)
+        return {"data_set": self.data_set, "network": network} | size | partition_options(partition)
 
 
-def deal(partition: str) -> dict:
+def partition_options(partition: str) -> dict[str, Any]:
     """The partitioner behind a column's name."""
     if partition == "iid":
         return {"partitioner": "iid"}
@@ -60,8 +63,14 @@ def deal(partition: str) -> dict:
     raise ValueError(f"no partition {partition!r}: write iid, xi=<shards a device> or alpha=<concentration>")
 
 
+def split(labels: np.ndarray, partition: str, devices: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """The samples of each device under the partition of this name."""
+    options = partition_options(partition)
+    return PARTITIONERS[options.pop("partitioner")](labels, devices, **options, rng=rng)
+
+
 def columns(data_set: str, wanted: list[str]) -> list[str]:
-    """The columns of Table II for a data set: CIFAR-100 has twice as many shards a device."""
+    """The columns of Table II for a data set: CIFAR-100 has twice as many shards per device."""
     twice = {"xi=4": "xi=8", "xi=2": "xi=4"} if data_set == "cifar100" else {}
     return [twice.get(partition, partition) for partition in wanted]
 
@@ -72,15 +81,23 @@ def on_disk(data_sets: list[str]) -> list[str]:
     return [name for name in data_sets if not places.get(name, "missing").startswith("missing")]
 
 
-def run(method: str, problem: Problem, partition: str, seed: int, label: dict | None = None, **options) -> Run:
+def run(
+    method: str,
+    problem: TrainingProblem,
+    partition: str,
+    seed: int,
+    label: dict[str, Any] | None = None,
+    **options: Any,
+) -> Run:
     """One run of a method; `options` change what the table of methods says."""
-    algorithm, own = METHODS[method]
+    algorithm, fixed = METHODS[method]
     names = {"data_set": problem.data_set, "partition": partition, "method": method} | (label or {})
-    options = LOCAL | {"rounds": problem.rounds} | own | options
-    return Run(algorithm, problem.federation(partition), problem.rounds, seed, options, problem.every, names)
+    all_options = LOCAL | {"rounds": problem.rounds} | fixed | options
+    federation = problem.federation_options(partition)
+    return Run(algorithm, federation, problem.rounds, seed, all_options, problem.every, names)
 
 
-def two_methods(problem: Problem, partitions: list[str], seeds: range) -> list[Run]:
+def two_methods(problem: TrainingProblem, partitions: list[str], seeds: range) -> list[Run]:
     """Table I and Fig. 3: FedAvg and ring-optimization with one local epoch."""
     return [
         run(method, problem, partition, seed, epochs=1)
@@ -90,19 +107,22 @@ def two_methods(problem: Problem, partitions: list[str], seeds: range) -> list[R
     ]
 
 
-def tuning(problem: Problem, partition: str, grids: dict[str, list[float]], seed: int) -> list[Run]:
+def tuning(problem: TrainingProblem, partition: str, grids: dict[str, list[float]], seed: int) -> list[Run]:
     """FedProx and MOON at every mu of their grids, on a seed that no result uses."""
     return [run(method, problem, partition, seed, {"mu": mu}, mu=mu) for method, grid in grids.items() for mu in grid]
 
 
-def best(tuned: pd.DataFrame) -> dict[str, dict]:
-    """The mu with the highest accuracy, as options of each method."""
-    rows = tuned.loc[tuned.groupby("method", sort=False)["accuracy"].idxmax()]
-    return {row.method: {"mu": row.mu} for row in rows.itertuples()}
+def comparison(
+    problem: TrainingProblem,
+    partitions: list[str],
+    methods: list[str],
+    seeds: range,
+    chosen: dict[str, dict[str, Any]],
+) -> list[Run]:
+    """Table II: every method on every partition; centralised training sees no partition and runs on the iid one.
 
-
-def comparison(problem: Problem, partitions: list[str], methods: list[str], seeds: range, chosen: dict) -> list[Run]:
-    """Table II: every method on every partition; centralised training sees no partition and runs on the iid one."""
+    `chosen` holds options of single methods, such as `results.best_mu` finds them.
+    """
     return [
         run(method, problem, "iid" if method == "Centralized" else partition, seed, **chosen.get(method, {}))
         for seed in seeds
@@ -112,8 +132,14 @@ def comparison(problem: Problem, partitions: list[str], methods: list[str], seed
     ]
 
 
-def crowd(problem: Problem, shares: list[float], methods: list[str], seeds: range, chosen: dict) -> list[Run]:
-    """Table IV: some of many devices take part in a round, xi = 2."""
+def crowd(
+    problem: TrainingProblem,
+    shares: list[float],
+    methods: list[str],
+    seeds: range,
+    chosen: dict[str, dict[str, Any]],
+) -> list[Run]:
+    """Table IV: a share of many devices takes part in each round, xi = 2. `chosen` as for `comparison`."""
     return [
         run(method, problem, "xi=2", seed, {"participation": share}, participation=share, **chosen.get(method, {}))
         for seed in seeds
@@ -122,10 +148,12 @@ def crowd(problem: Problem, shares: list[float], methods: list[str], seeds: rang
     ]
 
 
-def epochs(problem: Problem, local: list[int], ring: list[int], partitions: list[str], seeds: range) -> list[Run]:
+def epochs_and_passes(
+    problem: TrainingProblem, local: list[int], ring: list[int], partitions: list[str], seeds: range
+) -> list[Run]:
     """Fig. 9: FedSR with more local epochs and one pass, or one local epoch and more passes."""
-    work = [("local", each, {"epochs": each, "passes": 1}) for each in local]
-    work += [("ring", each, {"epochs": 1, "passes": each}) for each in ring]
+    work = [("local", number, {"epochs": number, "passes": 1}) for number in local]
+    work += [("ring", number, {"epochs": 1, "passes": number}) for number in ring]
     return [
         run("FedSR", problem, partition, seed, {"kind": kind, "epochs": number}, **options)
         for seed in seeds
@@ -134,7 +162,7 @@ def epochs(problem: Problem, local: list[int], ring: list[int], partitions: list
     ]
 
 
-def ring_shares(problem: Problem, shares: list[float], partitions: list[str], seeds: range) -> list[Run]:
+def ring_shares(problem: TrainingProblem, shares: list[float], partitions: list[str], seeds: range) -> list[Run]:
     """Fig. 10: rings that hold a given share of all devices."""
     return [
         run("FedSR", problem, partition, seed, {"share": share}, cluster_size=round(share * problem.devices))
@@ -144,30 +172,22 @@ def ring_shares(problem: Problem, shares: list[float], partitions: list[str], se
     ]
 
 
-def per_round(devices: int, edge_broadcasts: bool = False) -> dict[str, int]:
-    """Model transfers of a round of each method, as Table III counts them or with what edge servers hand down."""
-    made = {method: algorithms.create(METHODS[method][0], **METHODS[method][1]) for method in DECENTRAL}
-    return {method: transfers.per_round(algorithm, devices, edge_broadcasts) for method, algorithm in made.items()}
+def ring_draws(
+    labels: np.ndarray, partitions: list[str], devices: int, ring: int, count: int, seed: int
+) -> pd.DataFrame:
+    """Fig. 7: how evenly the data fall on rings of `ring` devices; one row per draw of partition and rings."""
+    rows = []
+    for partition in partitions:
+        for draw in range(count):
+            rng = generator(seed, "fig7", draw)
+            sizes = np.array([len(part) for part in split(labels, partition, devices, rng)])
+            squares = sum_of_squares(sizes, ring, rng)
+            rows.append({"partition": partition, "seed": draw, "sum_of_squares": squares})
+    return pd.DataFrame(rows)
 
 
-def overview(devices: int) -> pd.DataFrame:
-    """What a round means for each method: epochs a device, epochs that a model makes in a row, models sent."""
-    in_a_row = {"Centralized": devices * EPOCHS, "ring-optimization": devices * EPOCHS, "FedSR": RING * EPOCHS}
-    sent = per_round(devices)
-    rows = [
-        {
-            "method": method,
-            "epochs a device": EPOCHS,
-            "epochs in a row, of one device's data each": in_a_row.get(method, EPOCHS),
-            "models sent": str(sent.get(method, "none")),
-        }
-        for method in METHODS
-    ]
-    return pd.DataFrame(rows).set_index("method")
-
-
-def gradients(run: Run) -> int:
-    """Sample gradients of a run, roughly its cost: samples of the devices that take part x epochs x rounds."""
-    samples = run.federation["samples"] or len(data.load(run.federation["data_set"]).y_train)
-    passes = run.options.get("passes", run.options.get("iterations", 1)) * run.options["epochs"]
-    return round(samples * run.options.get("participation", 1.0) * passes * run.rounds)
+def sum_of_squares(sizes: np.ndarray, ring: int, rng: np.random.Generator) -> float:
+    """sum_m (|D_m| / |D|)^2 when devices of these sizes are dealt at random into rings of `ring`."""
+    order = rng.permutation(len(sizes))
+    weights = np.array([sizes[order[first : first + ring]].sum() for first in range(0, len(order), ring)]) / sizes.sum()
+    return float((weights**2).sum())

@@ -1,4 +1,6 @@
-"""Drawings of the FedSR notebooks: the topologies (Figs. 1, 2 and 4), curves, and what a setting does to the end."""
+"""Figures of the FedSR notebooks: the topologies (Figs. 1, 2 and 4), curves, and what a setting does to the end."""
+
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,9 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
+from matplotlib.typing import ColorType
 
 from fedlib.papers.fedsr.results import guess_level
-from fedlib.problem import skew
+from fedlib.report import plots
+
+Place = tuple[float, float]  # x and y on a canvas
 
 COLOURS = seaborn.color_palette("colorblind")
 SERVER, DEVICE, DOWN, UP, RING = COLOURS[0], COLOURS[1], COLOURS[4], COLOURS[2], COLOURS[3]
@@ -26,7 +31,7 @@ LOOKS = {
 }
 
 
-def _canvas(width: float, height: float, panels: int = 1):
+def _canvas(width: float, height: float, panels: int = 1) -> tuple[Figure, Sequence[Axes]]:
     fig, row = plt.subplots(1, panels, figsize=(width, height), squeeze=False)
     for axes in row[0]:
         axes.set_aspect("equal")
@@ -45,14 +50,22 @@ def _device(axes: Axes, x: float, y: float, text: str, busy: bool = False, radiu
     axes.text(x, y, text, ha="center", va="center", fontsize=9, color="white" if busy else "black", zorder=4)
 
 
-def _arrow(axes: Axes, start, end, colour, bend: float = 0.0, gap: float | tuple = 12, width: float = 1.6) -> None:
+def _arrow(
+    axes: Axes,
+    start: Place,
+    end: Place,
+    colour: ColorType,
+    bend: float = 0.0,
+    gap: float | tuple[float, float] = 12,
+    width: float = 1.6,
+) -> None:
     """`gap` in points keeps clear of what stands at both ends, or at start and end."""
     shape, (before, after) = f"arc3,rad={bend}", gap if isinstance(gap, tuple) else (gap, gap)
     look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": colour, "lw": width}
     axes.add_patch(FancyArrowPatch(start, end, connectionstyle=shape, shrinkA=before, shrinkB=after, **look))
 
 
-def _flows(*rows: tuple) -> pd.DataFrame:
+def _flows(*rows: tuple[str, str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["from", "to", "what"])
 
 
@@ -72,13 +85,19 @@ def star(devices: int = 6) -> tuple[Figure, pd.DataFrame]:
     return fig, _flows(down, up)
 
 
-def _ring_places(centre: tuple[float, float], radius: float, devices: int = 4) -> list[tuple[float, float]]:
+def _ring_places(centre: Place, radius: float, devices: int = 4) -> list[Place]:
     """Devices clockwise from the top left."""
     angles = np.pi * 0.75 - 2 * np.pi * np.arange(devices) / devices
     return [(centre[0] + radius * np.cos(angle), centre[1] + radius * np.sin(angle)) for angle in angles]
 
 
-def _draw_ring(axes: Axes, places, busy: tuple = (), active: tuple = (), radius: float = 0.26) -> None:
+def _draw_ring(
+    axes: Axes,
+    places: list[Place],
+    busy: tuple[int, ...] = (),
+    active: tuple[int, ...] = (),
+    radius: float = 0.26,
+) -> None:
     """Devices on a ring; `busy` ones and `active` hand-overs (by position of the sender) are drawn bold."""
     for k, place in enumerate(places):
         colour, width = (RING, 2.6) if k in active else ("0.75", 1.6)
@@ -132,8 +151,8 @@ def star_of_rings(rings: int = 3) -> tuple[Figure, pd.DataFrame]:
     return fig, flows
 
 
-def schedule(frame: pd.DataFrame) -> Figure:
-    """Fig. 6."""
+def learning_rate(frame: pd.DataFrame) -> Figure:
+    """Fig. 6: the rate of each round, on a cosine."""
     fig, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     axes.plot(frame["round"], frame["lr"], color=COLOURS[0])
     axes.set(xlabel="communication round", ylabel="learning rate", ylim=(0, None))
@@ -141,12 +160,12 @@ def schedule(frame: pd.DataFrame) -> Figure:
 
 
 def learning_curves(curves: pd.DataFrame) -> Figure:
-    """One panel a data set (down) and partition (across), one line a method, a band of one standard deviation over seeds.
+    """One panel per data set (down) and partition (across), one line per method, a band of one standard deviation.
 
     A dotted line marks what a guess scores.
     """
     rows = list(curves["data_set"].unique())
-    columns = {name: list(own["partition"].unique()) for name, own in curves.groupby("data_set", sort=False)}
+    columns = {name: list(runs["partition"].unique()) for name, runs in curves.groupby("data_set", sort=False)}
     width = max(map(len, columns.values()))
     size = (1.2 + (2.5 if width > 2 else 3.4) * width, 0.9 + 2.3 * len(rows))
     fig, grid = plt.subplots(len(rows), width, figsize=size, sharey="row", squeeze=False, layout="constrained")
@@ -176,15 +195,15 @@ def _band(axes: Axes, runs: pd.DataFrame, method: str) -> None:
 
 
 def _shared_legend(fig: Figure, grid: np.ndarray) -> None:
-    found = {}
+    handles = {}
     for axes in grid.flat:
-        found |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    names = [name for name in LOOKS if name in found]
-    fig.legend([found[name] for name in names], names, loc="outside upper center", ncols=len(names), frameon=False)
+        handles |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    names = [name for name in LOOKS if name in handles]
+    fig.legend([handles[name] for name in names], names, loc="outside upper center", ncols=len(names), frameon=False)
 
 
 def tuning(tuned: pd.DataFrame, title: str) -> Figure:
-    """Accuracy over mu, a line a method."""
+    """Accuracy over mu, one line per method."""
     fig, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     for method, rows in tuned.groupby("method", sort=False):
         colour, dash = LOOKS[method]
@@ -197,12 +216,12 @@ def tuning(tuned: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
-def bound(draws: pd.DataFrame, rings: int) -> Figure:
+def ring_draws(draws: pd.DataFrame, rings: int) -> Figure:
     """Fig. 7: histograms of the sum of squares, with 1/M and the bound."""
     fig, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
     bins = np.arange(0.19, max(0.53, draws["sum_of_squares"].max() + 0.01), 0.005)
     for position, (partition, rows) in enumerate(draws.groupby("partition", sort=False)):
-        axes.hist(rows["sum_of_squares"], bins, alpha=0.6, color=COLOURS[position], label=partition)
+        axes.hist(rows["sum_of_squares"], bins.tolist(), alpha=0.6, color=COLOURS[position], label=partition)
     axes.axvline(1 / rings, color="0.4", linestyle=":", label=f"equal rings, 1/{rings}")
     axes.axvline(0.5, color="black", linestyle="--", label="bound 1/2")
     axes.set(xlabel="sum of squared ring weights", ylabel="draws")
@@ -214,14 +233,14 @@ def heat_maps(counts: dict[str, np.ndarray]) -> Figure:
     """Fig. 8: samples by device and class."""
     fig, rows = plt.subplots(len(counts), 1, figsize=(8.5, 2.9 * len(counts)), layout="constrained")
     for axes, (partition, table) in zip(rows, counts.items(), strict=True):
-        skew.heatmap(table, ax=axes)
+        plots.heatmap(table, ax=axes)
         axes.set_title(partition)
         axes.set_xlabel("device")
     return fig
 
 
 def by_setting(ends: pd.DataFrame, setting: str, hue: str, label: str, column: str | None = None) -> Figure:
-    """Figs. 9 and 10: the accuracy at the end over a setting, a line a level of `hue`, bars of one standard deviation."""
+    """Figs. 9 and 10: the accuracy at the end over a setting, one line per level of `hue`; bars of one deviation."""
     levels = list(ends[column].unique()) if column else [None]
     size = (1.5 + 4 * len(levels), 3.8)
     fig, row = plt.subplots(1, len(levels), figsize=size, sharey=True, squeeze=False, layout="constrained")

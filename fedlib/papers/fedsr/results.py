@@ -1,10 +1,11 @@
-"""From curves to the numbers of the tables: one row a run and cell."""
+"""From curves to the numbers of the tables: one row per run and cell."""
 
 import numpy as np
 import pandas as pd
 
-from fedlib.judging import ledger
-from fedlib.papers.fedsr.experiments import STAR
+from fedlib import algorithms
+from fedlib.judging import ledger, transfers
+from fedlib.papers.fedsr.experiments import DECENTRAL, EPOCHS, METHODS, RING_DEVICES, STAR
 
 KEYS = ["data_set", "partition", "method", "seed"]
 
@@ -15,6 +16,12 @@ def ends(curves: pd.DataFrame, keys: list[str] = KEYS) -> pd.DataFrame:
     last = curves.loc[curves.groupby(keys, sort=False)["round"].idxmax()]
     last = last[[*keys, "round", "accuracy", "loss"]].reset_index(drop=True)
     return last.assign(cell=last["data_set"] + ", " + last["partition"])
+
+
+def best_mu(tuned: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """The mu with the highest accuracy, as options of each method."""
+    rows = tuned.loc[tuned.groupby("method", sort=False)["accuracy"].idxmax()]
+    return {row.method: {"mu": row.mu} for row in rows.itertuples()}
 
 
 def guess_level(data_set: str) -> float:
@@ -47,8 +54,8 @@ def early(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 def quarters(curves: pd.DataFrame) -> pd.DataFrame:
     """Mean accuracy in percent after a quarter, half, three quarters and all of the measured rounds."""
     rows = {}
-    for names, own in curves.groupby(["data_set", "partition", "method"], sort=False):
-        by_round = own.groupby("round")["accuracy"].mean()
+    for names, runs in curves.groupby(["data_set", "partition", "method"], sort=False):
+        by_round = runs.groupby("round")["accuracy"].mean()
         last = by_round.index.max()
         until = {f"{part}% of the rounds": by_round[by_round.index <= part / 100 * last] for part in (25, 50, 75, 100)}
         rows[names] = {mark: f"{100 * part.iloc[-1]:.1f}" if len(part) else "" for mark, part in until.items()}
@@ -63,26 +70,25 @@ def in_every_column(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([spread, rows[~central]], ignore_index=True)
 
 
-def lost_against_iid(rows: pd.DataFrame, methods: tuple = STAR) -> pd.DataFrame:
+def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.DataFrame:
     """iid accuracy minus that of the partition, seed by seed, where both were run.
 
     `judged` is blank where the method's iid run has not even come halfway from a guess to centralised training: what
     has hardly begun to learn has nothing to lose.
     """
     iid = rows[rows["partition"] == "iid"]
-    own = iid.set_index(["data_set", "method", "seed"])["accuracy"].rename("iid")
+    reached = iid.set_index(["data_set", "method", "seed"])["accuracy"].rename("iid")
     central = iid[iid["method"] == "Centralized"].set_index(["data_set", "seed"])["accuracy"].rename("central")
-    other = rows[rows["method"].isin(methods) & (rows["partition"] != "iid")]
-    other = (
-        other.join(own, on=["data_set", "method", "seed"]).join(central, on=["data_set", "seed"]).dropna(subset=["iid"])
-    )
-    lost, halfway = other["iid"] - other["accuracy"], (other["data_set"].map(guess_level) + other["central"]) / 2
-    found = other.assign(lost=lost, judged=lost.where(other["iid"] >= halfway))
-    return found[[*KEYS, "accuracy", "iid", "lost", "judged"]].reset_index(drop=True)
+    skewed = rows[rows["method"].isin(methods) & (rows["partition"] != "iid")]
+    skewed = skewed.join(reached, on=["data_set", "method", "seed"]).join(central, on=["data_set", "seed"])
+    skewed = skewed.dropna(subset=["iid"])
+    lost, halfway = skewed["iid"] - skewed["accuracy"], (skewed["data_set"].map(guess_level) + skewed["central"]) / 2
+    losses = skewed.assign(lost=lost, judged=lost.where(skewed["iid"] >= halfway))
+    return losses[[*KEYS, "accuracy", "iid", "lost", "judged"]].reset_index(drop=True)
 
 
 def fedavg_levels(curves: pd.DataFrame, test_images: int) -> dict[str, float]:
-    """For each data set the highest accuracy that FedAvg reaches with every seed, where that is more than a guess knows."""
+    """Per data set the highest accuracy that FedAvg reaches with every seed, where that is more than a guess knows."""
     best = curves[curves["method"] == "FedAvg"].groupby(KEYS)["accuracy"].max().groupby("data_set").min()
     return {name: level for name, level in best.items() if level > beyond_guessing(name, test_images)}
 
@@ -110,8 +116,8 @@ def transfers_to(curves: pd.DataFrame, targets: dict[str, float], per_round: dic
         hit = run.loc[run["accuracy"] >= targets[names["data_set"]], "round"]
         cost, reached = per_round[names["method"]], len(hit) > 0
         at_least = int(hit.min()) if reached else int(run["round"].max()) + 1
-        found = {"target": targets[names["data_set"]], "reached": reached, "rounds_to_target": at_least}
-        rows.append(names | found | {"transfers_at_least": float(at_least * cost)})
+        reaching = {"target": targets[names["data_set"]], "reached": reached, "rounds_to_target": at_least}
+        rows.append(names | reaching | {"transfers_at_least": float(at_least * cost)})
     columns = [*KEYS, "target", "reached", "rounds_to_target", "transfers_at_least"]
     frame = pd.DataFrame(rows, columns=columns)
     anybody = frame.groupby("data_set")["reached"].transform("any")
@@ -120,14 +126,14 @@ def transfers_to(curves: pd.DataFrame, targets: dict[str, float], per_round: dic
 
 
 def transfers_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean transfers to the target, one column a data set; ">" where some seeds never reach it."""
+    """Mean transfers to the target, one column per data set; ">" where some seeds never reach it."""
     runs = frame.groupby(["method", "data_set"], sort=False)
-    found = runs.agg(reached=("reached", "mean"), transfers=("transfers_at_least", "mean"))
+    means = runs.agg(reached=("reached", "mean"), transfers=("transfers_at_least", "mean"))
     words = [
         "not reached" if reached == 0 else f"{'> ' if reached < 1 else ''}{transfers:.0f}"
-        for reached, transfers in found.itertuples(index=False)
+        for reached, transfers in means.itertuples(index=False)
     ]
-    return pd.Series(words, found.index).unstack(sort=False)
+    return pd.Series(words, means.index).unstack(sort=False)
 
 
 def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
@@ -147,3 +153,26 @@ def printed(id: str) -> pd.DataFrame:
             for level, value in zip(levels, values, strict=True):
                 rows.append(block.where | {block.rows: name, axis: level, "printed": value})
     return pd.DataFrame(rows)
+
+
+def transfers_per_round(devices: int, edge_broadcasts: bool = False) -> dict[str, int]:
+    """Models sent per round by each method, as Table III counts them or with what edge servers hand down."""
+    made = {method: algorithms.create(METHODS[method][0], **METHODS[method][1]) for method in DECENTRAL}
+    return {method: transfers.per_round(algorithm, devices, edge_broadcasts) for method, algorithm in made.items()}
+
+
+def overview(devices: int) -> pd.DataFrame:
+    """What a round means for each method: epochs per device, epochs that a model makes in a row, models sent."""
+    longest = devices * EPOCHS
+    in_a_row = {"Centralized": longest, "ring-optimization": longest, "FedSR": RING_DEVICES * EPOCHS}
+    sent = transfers_per_round(devices)
+    rows = [
+        {
+            "method": method,
+            "epochs a device": EPOCHS,
+            "epochs in a row, of one device's data each": in_a_row.get(method, EPOCHS),
+            "models sent": str(sent.get(method, "none")),
+        }
+        for method in METHODS
+    ]
+    return pd.DataFrame(rows).set_index("method")

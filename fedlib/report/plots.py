@@ -1,0 +1,179 @@
+"""Plots that several notebooks share: `heatmap` and `stacked_bars` of who holds which classes, `panels` of curves.
+
+Counts come from `fedlib.problem.skew.class_counts`, curves from `fedlib.runs.study.execute`. A plot of one paper only
+stands in the `pictures` of that paper.
+"""
+
+from collections.abc import Hashable, Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from fedlib.problem.skew import class_shares
+
+FEW_CLIENTS = 30  # up to here a picture shows each client by its number; beyond, clients are sorted into blocks
+FEW_CLASSES = 10  # up to here classes have colours of their own; beyond, a scale
+ROOM_FOR_NUMBERS = 12  # up to this many clients and classes the numbers themselves are written into the map
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """The axes of a new figure, for a plot that was given none."""
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def heatmap(counts: np.ndarray, ax: Axes | None = None) -> Axes:
+    """Samples by client (across) and class (up) as colours; white means none.
+
+    Few clients stand in their own order, with the numbers written in where there is room; many are sorted by their most
+    frequent class, so that the split shows as blocks.
+    """
+    ax = new_axes(8, 3.6) if ax is None else ax
+    clients, classes = counts.shape
+    cells = counts[_order(counts)].T
+    _colour_cells(ax, cells)
+    if clients <= FEW_CLIENTS:
+        ax.vlines(np.arange(1, clients) - 0.5, -0.5, classes - 0.5, color="white", linewidth=2)
+    if classes <= FEW_CLASSES:
+        ax.hlines(np.arange(1, classes) - 0.5, -0.5, clients - 0.5, color="white", linewidth=2)
+    if max(clients, classes) <= ROOM_FOR_NUMBERS:
+        _write_numbers(ax, cells)
+    ax.set_ylabel("class")
+    ax.yaxis.set_major_locator(MaxNLocator(min(classes, 10), integer=True))
+    _label_clients(ax, clients)
+    return ax
+
+
+def stacked_bars(counts: np.ndarray, ax: Axes | None = None) -> Axes:
+    """One bar per client, cut into its classes' shares; ordered like `heatmap`, so that the two can stand together."""
+    ax = new_axes(8, 3.6) if ax is None else ax
+    clients, classes = counts.shape
+    tops = np.cumsum(np.nan_to_num(class_shares(counts[_order(counts)])), axis=1).T
+    edges = np.arange(clients + 1) - 0.5
+    palette = _class_colours(classes)
+    for k, top in enumerate(tops):
+        base = tops[k - 1] if k else np.zeros(clients)
+        ax.stairs(top, edges, baseline=base, fill=True, color=palette[k], linewidth=0, antialiased=False, label=str(k))
+    if clients <= FEW_CLIENTS:
+        ax.vlines(edges[1:-1], 0, 1, color=ax.get_facecolor(), linewidth=60 / clients)
+    _explain_colours(ax, palette)
+    ax.set(ylim=(0, 1), ylabel="share of the client's samples")
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    _label_clients(ax, clients)
+    return ax
+
+
+def panels(
+    frame: pd.DataFrame,
+    value: str,
+    ylabel: str,
+    col: str,
+    title: str,
+    hue: str = "method",
+    marks: Mapping[Hashable, float | None] | None = None,
+    ticks: list[float] | None = None,
+) -> Figure:
+    """One panel per level of `col`, one line per level of `hue`, a band of one standard deviation over seeds.
+
+    `marks` draws a dotted line at a printed value, one per level of `col`; `title` is a format such as
+    "{}% of the devices". `ticks` asks for a logit axis with these ticks, which shows shares near one and far from it in
+    one picture.
+    """
+    grid = _grid_of_lines(frame, value, col, hue)
+    grid.set_axis_labels("communication round", ylabel).set_titles("{col_name}")
+    for level, axes in grid.axes_dict.items():
+        axes.set_title(title.format(level))
+        if (mark := (marks or {}).get(level)) is not None:
+            axes.axhline(mark, color="0.25", linestyle=":", linewidth=1.2)
+        if ticks:
+            _logit_axis(axes, ticks)
+    return grid.figure
+
+
+def _grid_of_lines(frame: pd.DataFrame, value: str, col: str, hue: str) -> seaborn.FacetGrid:
+    hues = list(frame[hue].unique())
+    return seaborn.relplot(
+        frame,
+        x="round",
+        y=value,
+        hue=hue,
+        style=hue,
+        hue_order=hues,
+        style_order=hues,
+        col=col,
+        kind="line",
+        errorbar="sd",
+        palette=seaborn.color_palette("colorblind", len(hues)),
+        height=3.4,
+        aspect=1.05,
+        col_wrap=2,
+        facet_kws={"sharey": True},
+        linewidth=1.6,
+    )
+
+
+def _logit_axis(axes: Axes, ticks: list[float]) -> None:
+    axes.set_yscale("logit")
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_ylim(ticks[0], 1 - (1 - ticks[-1]) / 1.5)
+    axes.minorticks_off()
+
+
+def _order(counts: np.ndarray) -> np.ndarray:
+    """Few clients as they are; many by most frequent class, within it by its share from large to small."""
+    if len(counts) <= FEW_CLIENTS:
+        return np.arange(len(counts))
+    return np.lexsort((-np.nan_to_num(class_shares(counts)).max(axis=1), counts.argmax(axis=1)))
+
+
+def _colour_cells(ax: Axes, cells: np.ndarray) -> None:
+    """The map itself, classes x clients, and its scale."""
+    classes, clients = cells.shape
+    image = ax.imshow(
+        # A class is a bundle of thin rows: the smoothing that squeezes clients into fewer pixels cannot blur classes.
+        np.repeat(np.ma.masked_equal(cells, 0), 20, axis=0),
+        extent=(-0.5, clients - 0.5, -0.5, classes - 0.5),
+        aspect="auto",
+        origin="lower",
+        cmap=seaborn.color_palette("mako_r", as_cmap=True),
+        norm=Normalize(0, max(cells.max(), 1)),
+        interpolation="nearest" if clients <= FEW_CLIENTS else "antialiased",
+        interpolation_stage="rgba",
+    )
+    ax.grid(False)
+    ax.figure.colorbar(image, ax=ax, label="samples", pad=0.02)
+
+
+def _label_clients(ax: Axes, clients: int) -> None:
+    few = clients <= FEW_CLIENTS
+    ax.set_xlabel("client" if few else f"{clients} clients, sorted by most frequent class")
+    ax.set_xlim(-0.5, clients - 0.5)
+    ax.xaxis.set_major_locator(MaxNLocator(clients if few else 8, integer=True, steps=[1, 2, 5, 10]))
+    ax.tick_params(length=0)
+    seaborn.despine(ax=ax, left=True, bottom=True)
+
+
+def _write_numbers(ax: Axes, cells: np.ndarray) -> None:
+    for (k, client), count in np.ndenumerate(cells):
+        if count:
+            colour = "white" if count > 0.35 * cells.max() else "black"
+            ax.text(client, k, str(count), ha="center", va="center", color=colour, fontsize="small")
+
+
+def _class_colours(classes: int) -> list:
+    return seaborn.color_palette("colorblind" if classes <= FEW_CLASSES else "viridis", classes)
+
+
+def _explain_colours(ax: Axes, palette: list) -> None:
+    """A legend stacked like the bars, or a scale where there are too many classes to name."""
+    if len(palette) <= FEW_CLASSES:
+        ax.legend(title="class", reverse=True, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+        return
+    scale = ScalarMappable(Normalize(-0.5, len(palette) - 0.5), ListedColormap(palette))
+    ax.figure.colorbar(scale, ax=ax, label="class", pad=0.02)
