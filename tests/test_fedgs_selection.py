@@ -12,7 +12,7 @@ from fedlib.papers.fedgs import selection as study
 from fedlib.papers.fedgs import selection_pictures, time_model, time_pictures
 from fedlib.papers.fedgs.time_explorer import explorer
 from fedlib.papers.fedgs.time_model import Setting
-from fedlib.problem.queues import Streams
+from fedlib.problem.queues import SampleQueues
 
 PARK = study.Park("handwriting", factories=4, devices=12, selected=5, presampled=1, batch=8)
 
@@ -38,13 +38,13 @@ def compared(problems, quick_samplers):
 def test_the_problems_are_those_that_fedgs_solves_in_its_first_iteration(problems):
     federation = PARK.federation(3)
     method = create("fedgs", factories=4, devices=5, presampled=1, batch=8)
-    streams = Streams(federation, 8, np.zeros(48, dtype=np.int64))
-    chosen, distances = method.select(federation, streams.counts, 0)
-    found = selection.gbp_cs(problems.A, problems.y, PARK.size)
-    assert np.array_equal(found.distance, distances)
-    candidates = np.take_along_axis(problems.drawn[:, 1:], found.devices, axis=1) + 12 * np.arange(4)[:, None]
-    own = np.concatenate([problems.drawn[:, :1] + 12 * np.arange(4)[:, None], candidates], axis=1)
-    assert np.array_equal(np.sort(own, axis=1), np.sort(np.stack(chosen), axis=1))
+    queues = SampleQueues(federation, 8, np.zeros(48, dtype=np.int64))
+    chosen, distances = method.select(federation, queues.counts, 0)
+    selected = selection.gbp_cs(problems.A, problems.y, PARK.size)
+    assert np.array_equal(selected.distance, distances)
+    candidates = np.take_along_axis(problems.drawn[:, 1:], selected.devices, axis=1) + 12 * np.arange(4)[:, None]
+    devices = np.concatenate([problems.drawn[:, :1] + 12 * np.arange(4)[:, None], candidates], axis=1)
+    assert np.array_equal(np.sort(devices, axis=1), np.sort(np.stack(chosen), axis=1))
 
 
 def test_every_batch_has_n_samples_and_the_target_asks_for_the_rest(problems):
@@ -54,10 +54,10 @@ def test_every_batch_has_n_samples_and_the_target_asks_for_the_rest(problems):
 
 
 def test_the_divergence_is_that_of_the_super_node_from_the_real_distribution(problems):
-    found = selection.gbp_cs(problems.A, problems.y, PARK.size)
-    total = np.matmul(problems.A, found.mask[..., None])[..., 0] + problems.presampled
-    far = np.linalg.norm(total / 40 - problems.real, axis=1)
-    assert problems.divergence(found.distance) == pytest.approx(far)
+    selected = selection.gbp_cs(problems.A, problems.y, PARK.size)
+    total = np.matmul(problems.A, selected.mask[..., None])[..., 0] + problems.presampled
+    divergence = np.linalg.norm(total / 40 - problems.real, axis=1)
+    assert problems.divergence(selected.distance) == pytest.approx(divergence)
 
 
 def test_independent_samples_have_the_divergence_that_the_formula_says():
@@ -78,8 +78,9 @@ def test_the_optimum_is_below_all_samplers_in_every_factory(compared):
 
 def test_lowest_and_highest_are_those_of_the_factories(compared):
     points = study.over_factories(compared)
-    own = points[points["sampler"] == "GBP-CS"].set_index("point")["divergence"]
-    assert own["lowest"] == own["factory"].min() and own["highest"] == own["factory"].max()
+    divergence = points[points["sampler"] == "GBP-CS"].set_index("point")["divergence"]
+    assert divergence["lowest"] == divergence["factory"].min()
+    assert divergence["highest"] == divergence["factory"].max()
     assert "seconds" not in points
 
 
@@ -88,10 +89,10 @@ def test_curves_end_where_the_search_ends_and_zero_counts_its_warm_up(problems, 
     ends = study.initialiser_ends(curves, compared).set_index(["initialiser", "factory"])
     for name, init in (("Zero", "zero"), ("MPInv", "pinv")):
         for factory, (A, y) in enumerate(zip(problems.A, problems.y, strict=True), start=1):
-            found = selection.gbp_cs(A, y, PARK.size, init)
+            selected = selection.gbp_cs(A, y, PARK.size, init)
             warm_up = PARK.size if name == "Zero" else 0
-            assert ends.loc[(name, factory), "iterations"] == warm_up + len(found.distances) - 1
-            assert ends.loc[(name, factory), "divergence"] == found.distance / 40
+            assert ends.loc[(name, factory), "iterations"] == warm_up + len(selected.distances) - 1
+            assert ends.loc[(name, factory), "divergence"] == selected.distance / 40
     assert len(ends.loc["Brute"]) == 4
 
 
@@ -116,7 +117,7 @@ def test_times_are_medians_over_factories_and_factors_judge_them():
     assert not study.much_faster(starts)["holds"].any()
 
 
-def test_the_printed_stopping_rule_swaps_equal_devices_for_ever():
+def test_the_printed_stopping_rule_swaps_equal_devices_forever():
     assert not study.literal_stop()["holds"].any()
 
 
@@ -192,11 +193,11 @@ def test_with_one_device_a_factory_or_endless_selecting_fedgs_never_wins():
 
 
 def test_break_even_is_where_the_times_are_equal():
-    places = time_model.break_even(HAND).set_index(["against", "time"]).iloc[:, 0]
-    at = replace(HAND, ratio=places["FedAvg", "one round"])
+    ratios = time_model.break_even(HAND).set_index(["against", "time"]).iloc[:, 0]
+    at = replace(HAND, ratio=ratios["FedAvg", "one round"])
     assert time_model.fedgs_s(at) == pytest.approx(time_model.fedavg_s(at))
     averaged = "FedAvg, averaged in the factory"
-    assert places[averaged, "one round"] == np.inf
+    assert ratios[averaged, "one round"] == np.inf
     at = replace(Setting(), ratio=time_model.break_even(Setting()).iloc[3, 2])
     assert 147 * time_model.fedgs_s(at) == pytest.approx(478 * time_model.hierarchical_s(at))
 
@@ -213,9 +214,9 @@ def test_a_sweep_holds_every_method_at_every_point():
 
 def test_audits_of_the_time_model():
     assert time_model.algebra(500, np.random.default_rng(0))["holds"].all()
-    own = time_model.own_settings().set_index("quantity")["holds"]
-    assert own["T = 50, M = 10, L = 10"] and not own["T = 50, M = 5, L = 5"]
-    assert "T = 50, M = 20, L = 20" not in own.index  # 350 devices leave 17 in each of 20 groups
+    holds = time_model.own_settings().set_index("quantity")["holds"]
+    assert holds["T = 50, M = 10, L = 10"] and not holds["T = 50, M = 5, L = 5"]
+    assert "T = 50, M = 20, L = 20" not in holds.index  # 350 devices leave 17 in each of 20 groups
     assert not time_model.against_hierarchy(Setting())["holds"].any()
     assert time_model.selecting(Setting())["holds"].all()
 

@@ -15,7 +15,7 @@ import torch
 from fedlib import engine, selection
 from fedlib.algorithms.algorithm import Algorithm, State
 from fedlib.problem.federation import Federation
-from fedlib.problem.queues import Streams
+from fedlib.problem.queues import SampleQueues
 from fedlib.problem.streams import generator
 
 SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}
@@ -56,7 +56,7 @@ class FedGS(Algorithm):
         return super().init(federation) | {"taken": taken, "divergence": torch.tensor(float("nan"))}
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        streams = Streams(federation, self.batch, state["taken"].numpy())
+        streams = SampleQueues(federation, self.batch, state["taken"].numpy())
         models = state["weights"].repeat(self.factories, 1)  # omega^m
         divergence = []
         for t in range((round - 1) * self.iterations, round * self.iterations):

@@ -10,7 +10,7 @@ from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.engine.insight import mean_squared_losses
 from fedlib.problem.federation import Federation
 from fedlib.problem.streams import generator
-from fedlib.selection import oort
+from fedlib.selection import utility as oort
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients
 from fedlib.problem.federation import Federation
 from fedlib.problem.streams import generator
-from fedlib.selection import rexp3
+from fedlib.selection import exp3 as rexp3
 
 
 @dataclass(frozen=True)

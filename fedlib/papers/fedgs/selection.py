@@ -12,10 +12,9 @@ from fedlib import federate, selection
 from fedlib.algorithms import create
 from fedlib.judging.checks import audit
 from fedlib.problem.federation import Federation
-from fedlib.problem.queues import Streams
+from fedlib.problem.queues import SampleQueues
 from fedlib.problem.streams import generator
-from fedlib.selection import Selection
-from fedlib.selection.gbpcs import warm_up
+from fedlib.selection import Selection, warm_up
 
 OURS = "Best swap (ours)"
 INITIALISERS = {"Zero": "zero", "Random": "random", "MPInv": "pinv"}
@@ -97,7 +96,7 @@ class Problems:
 def first_problems(park: Park, seed: int) -> Problems:
     """The batches that the devices' streams bring first."""
     federation = park.federation(seed)
-    streams = Streams(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
+    streams = SampleQueues(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
     counts = streams.counts.reshape(park.factories, park.devices, -1)
     return Problems(park, seed, counts, selection.real_distribution(federation.class_counts.numpy()))
 
@@ -279,7 +278,7 @@ def training_share(park: Park, network: dict, iterations: int, seed: int) -> pd.
     federation = federate(park.data_set, "by_writer", clients, network="cnn_leaf", seed=seed, network_options=network)
     method = create("fedgs", **park.options, iterations=iterations)
     state = method.round(federation, method.init(federation), 1)
-    streams = Streams(federation, park.batch, state["taken"].numpy())
+    streams = SampleQueues(federation, park.batch, state["taken"].numpy())
     whole = _seconds(lambda: method.round(federation, state, 2)) / iterations
     own = np.median([_seconds(lambda: method.select(federation, streams.counts, t)) for t in range(10)])
     row = {"groups": park.factories, "iteration, ms": 1e3 * whole, "selection, ms": 1e3 * own, "share": own / whole}
@@ -310,7 +309,7 @@ def chances(park: Park, seed: int, iterations: int) -> pd.DataFrame:
     frames = []
     for name, presampled in (("GBP-CS", park.presampled), ("Random", park.selected)):
         method = create("fedgs", **park.options | {"presampled": presampled})
-        streams = Streams(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
+        streams = SampleQueues(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
         for t in range(iterations):
             chosen, _ = method.select(federation, streams.counts, t)
             streams.advance(np.concatenate(chosen))
