@@ -5,7 +5,6 @@ from math import sqrt
 import torch
 
 from fedlib.engine import readable
-from fedlib.problem import layout
 
 
 def insight(federation, weights: torch.Tensor, client: int, lr: float) -> torch.Tensor:

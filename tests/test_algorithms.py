@@ -5,11 +5,11 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
+from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from readable_acfmo import ReadableACFMO
-from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
 from scipy.optimize import minimize
 from torch.nn import functional
 

@@ -35,8 +35,8 @@ def drawn(*shape, seed=0) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
-def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    return torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-5 * float(expected.detach().abs().max()))
+def close(computed: torch.Tensor, expected: torch.Tensor) -> bool:
+    return torch.allclose(computed.double(), expected, rtol=1e-5, atol=1e-5 * float(expected.detach().abs().max()))
 
 
 @pytest.mark.parametrize("pools", [False, True])
@@ -48,15 +48,15 @@ def test_values_and_gradients_are_those_of_torch(case, pools, rectifies):
     exact = network(channels, outputs, kernel, padding, pools, rectifies).double()
     exact.load_state_dict(net.state_dict())
     x = drawn(batch, height, width, channels).movedim(-1, 1).requires_grad_()
-    doubled = x.detach().double().requires_grad_()
+    x_double = x.detach().double().requires_grad_()
     flat = layout.flatten(net).requires_grad_()
-    found, expected = convolution.outputs(net, flat, x)[1], exact(doubled)
-    assert found.shape == expected.shape and close(found, expected)
-    error = drawn(*found.shape, seed=1)
-    by_flat, by_x = torch.autograd.grad(found, [flat, x], error)
+    computed, expected = convolution.outputs(net, flat, x)[1], exact(x_double)
+    assert computed.shape == expected.shape and close(computed, expected)
+    error = drawn(*computed.shape, seed=1)
+    grad_flat, grad_x = torch.autograd.grad(computed, [flat, x], error)
     expected.backward(error.double())
-    assert close(by_x, doubled.grad)
-    assert close(by_flat, layout.gradients(exact))
+    assert close(grad_x, x_double.grad)
+    assert close(grad_flat, layout.gradients(exact))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -64,36 +64,36 @@ def test_a_sample_has_the_same_bytes_in_any_batch(case):
     _, height, width, channels, outputs, kernel, padding = case
     net = network(channels, outputs, kernel, padding, True, True)
     x, flat = drawn(7, height, width, channels).movedim(-1, 1), layout.flatten(net)
-    found = convolution.outputs(net, flat, x)[1]
+    computed = convolution.outputs(net, flat, x)[1]
     for count in (1, 2, 5):
-        assert torch.equal(convolution.outputs(net, flat, x[:count])[1], found[:count])
+        assert torch.equal(convolution.outputs(net, flat, x[:count])[1], computed[:count])
 
 
-def one_to_one() -> tuple[nn.Sequential, torch.Tensor]:
+def identity() -> tuple[nn.Sequential, torch.Tensor]:
     """A convolution that changes nothing, with pooling and rectifier, and its weights."""
     net = network(1, 1, 1, 0, True, True)
     return net, torch.tensor([1.0, 0.0])
 
 
 def test_of_equal_values_in_a_square_the_first_gets_the_error():
-    net, flat = one_to_one()
+    net, flat = identity()
     x = torch.ones(2, 1, 5, 5).requires_grad_()
-    (by_x,) = torch.autograd.grad(convolution.outputs(net, flat, x)[1].sum(), x)
+    (grad_x,) = torch.autograd.grad(convolution.outputs(net, flat, x)[1].sum(), x)
     expected = torch.zeros(5, 5)
     expected[:4:2, :4:2] = 1
-    assert torch.equal(by_x[0, 0], expected)
+    assert torch.equal(grad_x[0, 0], expected)
 
 
 def test_nan_goes_through_pooling_and_rectifier_and_so_does_its_error():
-    net, flat = one_to_one()
+    net, flat = identity()
     x = -torch.rand(2, 1, 4, 4)
     x[0, 0, 1, 0] = torch.nan
     x = x.requires_grad_()
-    found = convolution.outputs(net, flat, x)[1]
+    computed = convolution.outputs(net, flat, x)[1]
     expected = functional.relu(functional.max_pool2d(x, 2))
-    assert torch.equal(found.isnan(), expected.isnan()) and int(found.isnan().sum()) == 1
-    (by_x,) = torch.autograd.grad(found.sum(), x)
-    assert by_x[0, 0, 1, 0] == 1 and int(by_x.count_nonzero()) == 1
+    assert torch.equal(computed.isnan(), expected.isnan()) and int(computed.isnan().sum()) == 1
+    (grad_x,) = torch.autograd.grad(computed.sum(), x)
+    assert grad_x[0, 0, 1, 0] == 1 and int(grad_x.count_nonzero()) == 1
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_nan_goes_through_pooling_and_rectifier_and_so_does_its_error():
 )
 def test_other_layers_are_left_to_torch(layers):
     net, x = nn.Sequential(*layers), drawn(3, 3, 13, 13)
-    found = convolution.outputs(net, layout.flatten(net), x)[1]
-    assert torch.allclose(found, net(x), atol=1e-5)
+    computed = convolution.outputs(net, layout.flatten(net), x)[1]
+    assert torch.allclose(computed, net(x), atol=1e-5)
 
 
 def test_an_empty_batch_stays_empty():

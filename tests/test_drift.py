@@ -54,9 +54,7 @@ def test_recall_averages_to_accuracy_when_classes_are_even(make_federation):
     federation = make_federation()
     classes = np.bincount(federation.y_test.numpy())
     recalls = drift.recall(federation, federation.start)
-    accuracy = engine.evaluate(
-        federation.network, federation.start, federation.x_test, federation.y_test
-    )["accuracy"]
+    accuracy = engine.evaluate(federation.network, federation.start, federation.x_test, federation.y_test)["accuracy"]
     assert (recalls * classes).sum() / classes.sum() == pytest.approx(accuracy)
 
 

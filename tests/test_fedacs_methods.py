@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import readable_fedacs
 import torch
+from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
 from scipy import stats
 
 from fedlib import data, engine
@@ -17,7 +17,9 @@ from fedlib.problem import federation, layout, models, partition
 from fedlib.problem.streams import generator
 from fedlib.runs import store
 from fedlib.runs.simulation import Progress, simulate
-from fedlib.selection import bandit, oort, rexp3, skewness
+from fedlib.selection import bandit, skewness
+from fedlib.selection import exp3 as rexp3
+from fedlib.selection import utility as oort
 
 SELECTORS = ["randomclients", "fedacs", "oort", "cmfl", "rexp3"]
 LOCAL = {"participation": 0.3, "batch": 8, "epochs": 2}

@@ -6,6 +6,8 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 import torch
+from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
+from helpers import assert_equal as assert_near
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from readable_fedgs import (
@@ -18,8 +20,6 @@ from readable_fedgs import (
     descend,
     fedmmd_round,
 )
-from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
-from helpers import assert_equal as assert_near
 from torch.nn import functional
 
 from fedlib import engine
@@ -32,7 +32,7 @@ from fedlib.algorithms.ida import inverse_distance
 from fedlib.data.dataset import from_arrays
 from fedlib.engine import readable
 from fedlib.problem import federation, layout, models
-from fedlib.problem.queues import Streams
+from fedlib.problem.queues import SampleQueues
 
 CLIENTS, WRITERS, CLASSES, SIDE = 11, 14, 4, 8
 LOCAL = {"lr": 0.2, "batch": 7, "epochs": 2, "participation": 0.5}
@@ -161,13 +161,13 @@ def test_network_options_shrink_the_network(deal):
         deal(network_options={"depth": 2})
 
 
-# Streams
+# SampleQueues
 
 
 @pytest.mark.parametrize("batch", [1, 6, 50])
 def test_a_stream_uses_every_sample_once_before_any_comes_again(deal, batch):
     fed, seen = deal(), np.zeros(0, dtype=int)
-    streams, everyone = Streams(fed, batch, np.zeros(CLIENTS, dtype=int)), np.arange(CLIENTS)
+    streams, everyone = SampleQueues(fed, batch, np.zeros(CLIENTS, dtype=int)), np.arange(CLIENTS)
     for _ in range(12):
         seen = np.concatenate([seen, streams.rows.ravel()])
         streams.advance(everyone)
@@ -180,7 +180,7 @@ def test_a_stream_uses_every_sample_once_before_any_comes_again(deal, batch):
 def test_the_second_pass_has_another_order(deal):
     fed = deal()
     sizes = fed.sizes.int().numpy()
-    first, second = (Streams(fed, 1, number * sizes) for number in (0, 1))
+    first, second = (SampleQueues(fed, 1, number * sizes) for number in (0, 1))
     orders = [streams.order(3, number, sizes[3]).tolist() for number, streams in enumerate((first, second))]
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(sizes[3]))
     assert orders[0] != orders[1]
@@ -190,7 +190,7 @@ def test_the_second_pass_has_another_order(deal):
 
 def test_a_stream_counts_the_classes_of_the_next_batches(deal):
     fed = deal()
-    streams = Streams(fed, 6, np.arange(CLIENTS))
+    streams = SampleQueues(fed, 6, np.arange(CLIENTS))
     streams.advance(np.array([0, 7]))
     for rows, counts in zip(streams.rows, streams.counts, strict=True):
         assert counts.tolist() == torch.bincount(fed.y[rows], minlength=CLASSES).tolist()
@@ -199,14 +199,14 @@ def test_a_stream_counts_the_classes_of_the_next_batches(deal):
 
 def test_only_devices_that_used_their_batch_get_a_new_one_and_a_stream_can_be_resumed(deal):
     fed = deal()
-    streams = Streams(fed, 6, np.zeros(CLIENTS, dtype=int))
+    streams = SampleQueues(fed, 6, np.zeros(CLIENTS, dtype=int))
     before = streams.rows.copy()
     for devices in ([1, 4], [4, 5], [4], [4], [4]):
         streams.advance(np.array(devices))
     idle = [device for device in range(CLIENTS) if device not in (1, 4, 5)]
     assert (streams.rows[idle] == before[idle]).all()
     assert streams.taken.tolist() == [0, 1, 0, 0, 5, 1, 0, 0, 0, 0, 0]
-    assert (Streams(fed, 6, streams.taken).rows == streams.rows).all()
+    assert (SampleQueues(fed, 6, streams.taken).rows == streams.rows).all()
 
 
 # FedGS
@@ -240,7 +240,7 @@ def test_the_union_batch_step_is_the_mean_of_the_devices_own_steps(deal):
 
 def test_each_factory_selects_distinct_devices_of_its_own(deal):
     fed, algorithm = deal(), create("fedgs", **FEDGS)
-    counts = Streams(fed, 6, np.zeros(CLIENTS, dtype=int)).counts
+    counts = SampleQueues(fed, 6, np.zeros(CLIENTS, dtype=int)).counts
     for t in range(20):
         chosen, distances = algorithm.select(fed, counts, t)
         assert [len(set(own.tolist())) for own in chosen] == [3, 3, 3]
@@ -268,7 +268,7 @@ def test_selected_super_nodes_are_closer_to_the_real_distribution_than_random_on
 def test_one_factory_that_takes_all_devices_makes_a_step_on_everything(deal):
     fed = deal()
     algorithm = create("fedgs", **FEDGS | {"factories": 1, "devices": CLIENTS, "iterations": 1})
-    streams = Streams(fed, 6, np.zeros(CLIENTS, dtype=int))
+    streams = SampleQueues(fed, 6, np.zeros(CLIENTS, dtype=int))
     expected = fed.start - 0.2 * readable.gradient(fed, fed.start, torch.as_tensor(streams.rows.ravel()))[0]
     assert_equal(after_rounds(algorithm, fed, 1)["weights"], expected)
     counts = streams.counts.sum(0)

@@ -10,7 +10,7 @@ from fedlib import selection
 from fedlib.algorithms import create
 from fedlib.papers.fedgs import audits, experiments, pictures, results
 from fedlib.papers.fedgs.experiments import RoundTiming, timing
-from fedlib.problem.queues import Streams
+from fedlib.problem.queues import SampleQueues
 
 PARK = experiments.Park("handwriting", factories=4, devices=12, selected=5, presampled=1, batch=8)
 
@@ -36,7 +36,7 @@ def compared(problems, quick_samplers):
 def test_the_problems_are_those_that_fedgs_solves_in_its_first_iteration(problems):
     federation = PARK.federation(3)
     method = create("fedgs", factories=4, devices=5, presampled=1, batch=8)
-    streams = Streams(federation, 8, np.zeros(48, dtype=np.int64))
+    streams = SampleQueues(federation, 8, np.zeros(48, dtype=np.int64))
     chosen, distances = method.select(federation, streams.counts, 0)
     found = selection.gbp_cs(problems.A, problems.y, PARK.size)
     assert np.array_equal(found.distance, distances)

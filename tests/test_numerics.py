@@ -220,7 +220,9 @@ def convolutional_gradient(rng) -> torch.Tensor:
     network = models.build("cnn_fedsr", 10, (3, 32, 32))
     pictures = torch.from_numpy(rng.integers(0, 256, (9, 32, 32, 3), np.uint8))
     weights = 0.1 * torch.from_numpy(rng.standard_normal(122_570, np.float32))
-    return convolution.gradient(network, weights, convolution.images(pictures), torch.arange(9), torch.full((9,), 1 / 9))
+    return convolution.gradient(
+        network, weights, convolution.images(pictures), torch.arange(9), torch.full((9,), 1 / 9)
+    )
 
 
 def building_blocks() -> dict[str, str]:

@@ -99,7 +99,10 @@ def test_every_argument_of_federate_keeps_to_its_limits(argument):
     [
         ({"alpha": None}, "alpha=None"),
         ({"partitioner": "shards", "alpha": None}, "shards: .*; its arguments are: labels, clients, per_client, rng"),
-        ({"beta": 3}, "dirichlet: got an unexpected keyword argument 'beta'; its arguments are: labels, clients, alpha"),
+        (
+            {"beta": 3},
+            "dirichlet: got an unexpected keyword argument 'beta'; its arguments are: labels, clients, alpha",
+        ),
         ({"partitioner": "dealt"}, "unknown partitioner 'dealt'; known: by_writer"),
         ({"network": "resnet"}, "unknown network 'resnet'; known: cnn_fedsr"),
         ({"network": "cnn_leaf", "network_options": {"width": 0}}, "width=0 must be a whole number of at least 1"),
@@ -118,7 +121,9 @@ def test_impossible_federations_are_answered_with_what_would_be_right(change, co
 
 
 def test_a_missing_argument_is_named_beside_those_there_are():
-    with pytest.raises(ValueError, match="federate: missing a required argument: 'clients'; its arguments are: data_set"):
+    with pytest.raises(
+        ValueError, match="federate: missing a required argument: 'clients'; its arguments are: data_set"
+    ):
         fedlib.federate("handwriting", "iid")
 
 

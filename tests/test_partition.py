@@ -3,6 +3,7 @@
 import doctest
 import hashlib
 import struct
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -118,7 +119,7 @@ def test_by_writer_gives_each_writer_one_client_and_deals_every_sample_once(writ
 
 @modest
 @given(hnp.arrays(np.int64, st.integers(1, 200), elements=st.integers(0, 40)), st.data(), seeds)
-def test_by_writer_draws_so_many_different_writers_and_all_their_samples(writers, data, seed):
+def test_by_writer_draws_that_many_different_writers_and_all_their_samples(writers, data, seed):
     clients = data.draw(st.integers(1, len(np.unique(writers))))
     parts = partition.by_writer(writers, clients, rng=generator(seed))
     chosen = [writers[part[0]] for part in parts]
@@ -155,10 +156,10 @@ def test_by_writer_draws_differ_between_seeds():
 @pytest.mark.parametrize("name", PARTITIONERS)
 def test_partitions_leave_labels_and_the_global_random_state_untouched(name):
     labels = LABELS.copy()
-    before = np.random.get_state()[1].copy()
+    before = np.random.get_state()[1].copy()  # noqa: NPY002  the global generator is what must stay untouched
     split(name, labels)
     np.testing.assert_array_equal(labels, LABELS)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 def test_fingerprint_is_the_start_of_sha256_over_sizes_and_indices():
@@ -350,10 +351,59 @@ def test_uniform_alphas_are_uniform():
 
 # Errors
 
+NO_NUMBERS = ["3", "many", np.nan, np.inf, -np.inf, True, -1, [2, 3], b"2", 1j, 10**400]
+NO_COUNTS = [*NO_NUMBERS[:-1], 2.5, np.float64(2.5), 2.0]
+NOT_LABELS = ["3", np.nan, True, -1, 2.5, None, ["a", "b"], [0.5, 1.5], [[0, 1], [1, 0]]]
+WRONG = {  # for every argument of any partitioner, values that it must refuse
+    "labels": NOT_LABELS,
+    "writers": NOT_LABELS,
+    "clients": NO_COUNTS,
+    "per_client": [*NO_COUNTS, None],
+    "min_size": [*NO_COUNTS, None],
+    "samples": NO_COUNTS,
+    "alpha": [*NO_NUMBERS, None, 0, 1e308],
+    "alphas": [
+        *NO_NUMBERS,
+        None,
+        1.5,
+        ["0.5"] * 10,
+        [True] * 10,
+        [0.5] * 9 + [None],
+        [0.5] * 9 + [np.nan],
+        [[0.5] * 10],
+    ],
+    "s": [*NO_NUMBERS, None, 0],
+    "median": [*NO_NUMBERS, None, 0, 3.0],
+    "largest": [*NO_NUMBERS, None, 0, 0.2, 1e308],
+    "rng": ["3", np.nan, True, -1, 2.5, None, 0],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value"),
+    [
+        pytest.param(name, argument, value, id=f"{name}-{argument}-{str(value)[:12]}")
+        for name, deal in PARTITIONERS.items()
+        for argument in signature(deal).parameters
+        for value in WRONG[argument]
+    ],
+)
+def test_an_impossible_argument_is_refused_by_name(name, argument, value):
+    deal = PARTITIONERS[name]
+    first = next(iter(signature(deal).parameters))
+    arguments = {first: LABELS, "clients": 10, "rng": generator()} | SPLITS[name] | {argument: value}
+    with pytest.raises(ValueError, match=rf"\b{argument}\b.*: "):
+        deal(**arguments)
+
+
+@pytest.mark.parametrize("alphas", [0, 1, np.float32(0.5), [0.5] * 10, (0, 1) * 5, np.linspace(0, 1, 10)])
+def test_dominance_takes_numbers_of_every_kind(alphas):
+    assert len(split("dominance", alphas=alphas)) == 10
+
 
 @pytest.mark.parametrize("name", PARTITIONERS)
 @pytest.mark.parametrize(
-    "labels, message",
+    ("labels", "message"),
     [
         (np.zeros((4, 2), dtype=int), "2-dimensional of type int64: give a one-dimensional array of whole numbers"),
         (np.zeros(4), "1-dimensional of type float64"),

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fedlib import selection
 from fedlib.selection import exhaustive
-from fedlib.selection.bestswap import best_of_all
-from fedlib.selection.gbpcs import INITIALISERS, random_start, steepest, swap_until_worse, warm_up
-from fedlib.selection.problem import against, largest, slope
+from fedlib.selection.bestswap import best_pair
+from fedlib.selection.gbpcs import INITIALISERS, random_start, steepest, swap_until_worse
+from fedlib.selection.matching import largest, scaled_gradient, target_products
 
 MANY = settings(deadline=None, max_examples=40)
 TINY = 1e-9
@@ -102,9 +102,9 @@ def readable_start(A, y, size: int, init: str) -> set:
 def test_gbp_cs_is_algorithm_2(problem, init):
     A, y, size = problem
     chosen, distances = readable_gbp_cs(A, y, readable_start(A, y, size, init))
-    found = selection.gbp_cs(A, y, size, init, rng())
-    assert set(found.devices.tolist()) == chosen
-    assert found.distances == pytest.approx(distances, abs=TINY)
+    selected = selection.gbp_cs(A, y, size, init, rng())
+    assert set(selected.devices.tolist()) == chosen
+    assert selected.distances == pytest.approx(distances, abs=TINY)
 
 
 BY_HAND = np.array([[4.0, 0, 2, 0], [0, 4, 2, 1]]), np.array([4.0, 5.0])
@@ -113,7 +113,7 @@ BY_HAND = np.array([[4.0, 0, 2, 0], [0, 4, 2, 1]]), np.array([4.0, 5.0])
 def test_the_warm_up_by_hand():
     # Slopes at nobody: -A'y = (-16, -20, -18, -5). Device 1 joins: Ax = (0, 4), slopes (-16, ., -10, -1). Then device 0
     # joins: Ax = (4, 4).
-    x, distances = warm_up(*BY_HAND, 2)
+    x, distances = selection.warm_up(*BY_HAND, 2)
     assert x.tolist() == [True, True, False, False]
     assert distances == pytest.approx([41**0.5, 17**0.5, 1])
 
@@ -124,9 +124,9 @@ def test_one_swap_by_hand():
     start = np.array([False, False, True, True])
     assert swap_until_worse(*BY_HAND, start, steepest).distances == pytest.approx([8**0.5])
     # The best swap is device 1 for 3: Ax = (2, 6), d^2 = 5; then 0 for 2: Ax = (4, 4), d^2 = 1, the best of all.
-    found = swap_until_worse(*BY_HAND, start, best_of_all(BY_HAND[0]))
-    assert found.devices.tolist() == [0, 1]
-    assert found.distances == pytest.approx([8**0.5, 5**0.5, 1])
+    selected = swap_until_worse(*BY_HAND, start, best_pair(BY_HAND[0]))
+    assert selected.devices.tolist() == [0, 1]
+    assert selected.distances == pytest.approx([8**0.5, 5**0.5, 1])
 
 
 # What every sampler promises
@@ -135,11 +135,11 @@ def test_one_swap_by_hand():
 @pytest.mark.parametrize("name", FAST)
 @MANY
 @given(problem=problems)
-def test_exactly_so_many_devices_are_selected_and_the_distance_is_theirs(name, problem):
+def test_exactly_size_devices_are_selected_and_the_distance_is_theirs(name, problem):
     A, y, size = problem
-    found = SAMPLERS[name](A, y, size)
-    assert found.mask.shape == (A.shape[1],) and found.mask.sum() == size == len(found.devices)
-    assert found.distance == pytest.approx(readable_distance(A, y, set(found.devices.tolist())), abs=TINY)
+    selected = SAMPLERS[name](A, y, size)
+    assert selected.mask.shape == (A.shape[1],) and selected.mask.sum() == size == len(selected.devices)
+    assert selected.distance == pytest.approx(readable_distance(A, y, set(selected.devices.tolist())), abs=TINY)
 
 
 @pytest.mark.parametrize("name", FAST)
@@ -153,17 +153,17 @@ def test_brute_force_is_never_beaten(name, problem):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_genetic_sampler_keeps_the_size_and_does_not_beat_brute_force(seed):
     A, y, size = draw_problem(seed)
-    found = selection.genetic(A, y, size, rng(seed))
-    assert found.mask.sum() == size and len(found.distances) == 101
-    assert found.distance == selection.distance(A, y, found.mask) >= selection.brute(A, y, size).distance - TINY
+    selected = selection.genetic(A, y, size, rng(seed))
+    assert selected.mask.sum() == size and len(selected.distances) == 101
+    assert selected.distance == selection.distance(A, y, selected.mask) >= selection.brute(A, y, size).distance - TINY
 
 
 def test_the_bayesian_sampler_looks_at_thirty_selections_and_does_not_beat_brute_force():
     A, y, size = draw_problem(3)
-    found = selection.bayesian(A, y, size, rng())
-    assert found.mask.sum() == size and len(found.distances) == 30
-    assert found.distance == selection.distance(A, y, found.mask) >= selection.brute(A, y, size).distance - TINY
-    assert np.array_equal(found.distances, selection.bayesian(A, y, size, rng()).distances)
+    selected = selection.bayesian(A, y, size, rng())
+    assert selected.mask.sum() == size and len(selected.distances) == 30
+    assert selected.distance == selection.distance(A, y, selected.mask) >= selection.brute(A, y, size).distance - TINY
+    assert np.array_equal(selected.distances, selection.bayesian(A, y, size, rng()).distances)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -178,18 +178,18 @@ def test_the_distance_falls_with_every_swap(name, problem):
 def test_whoever_watches_hears_distances_that_never_rise_and_end_at_the_result(name):
     A, y, size = draw_problem(1)
     heard: list[float] = []
-    told = {"watch": lambda d: heard.append(float(d))}
-    found = {
-        "random": lambda: selection.random(A, y, size, rng(), **told),
-        "monte carlo": lambda: selection.monte_carlo(A, y, size, rng(), **told),
-        "genetic": lambda: selection.genetic(A, y, size, rng(), **told),
-        "pinv": lambda: selection.gbp_cs(A, y, size, **told),
-        "zero": lambda: selection.gbp_cs(A, y, size, "zero", **told),
-        "random start": lambda: selection.gbp_cs(A, y, size, "random", rng(), **told),
-        "best swap": lambda: selection.best_swap(A, y, size, **told),
-        "brute": lambda: selection.brute(A, y, size, **told),
+    watching = {"watch": lambda d: heard.append(float(d))}
+    selected = {
+        "random": lambda: selection.random(A, y, size, rng(), **watching),
+        "monte carlo": lambda: selection.monte_carlo(A, y, size, rng(), **watching),
+        "genetic": lambda: selection.genetic(A, y, size, rng(), **watching),
+        "pinv": lambda: selection.gbp_cs(A, y, size, **watching),
+        "zero": lambda: selection.gbp_cs(A, y, size, "zero", **watching),
+        "random start": lambda: selection.gbp_cs(A, y, size, "random", rng(), **watching),
+        "best swap": lambda: selection.best_swap(A, y, size, **watching),
+        "brute": lambda: selection.brute(A, y, size, **watching),
     }[name]()
-    assert heard[-1] == found.distance and (np.diff(heard) <= 0).all()
+    assert heard[-1] == selected.distance and (np.diff(heard) <= 0).all()
 
 
 # Brute force
@@ -204,12 +204,12 @@ def test_brute_force_finds_what_a_plain_loop_over_all_subsets_finds(problem):
 
 
 def test_brute_force_scores_every_subset_once(monkeypatch):
-    monkeypatch.setattr(exhaustive, "CELLS", 50)
+    monkeypatch.setattr(exhaustive, "PAIRS", 50)
     A, y, size = draw_problem(2, devices=11, size=5)
     scored = {}
-    for devices, scores, _ in exhaustive._blocks(A.astype(float), y, size):
-        for (i, j), score in np.ndenumerate(scores):
-            chosen = tuple(devices(i, j).tolist())
+    for block in exhaustive._blocks(A.astype(float), y, size):
+        for (i, j), score in np.ndenumerate(block.scores):
+            chosen = tuple(block.devices(i, j).tolist())
             assert chosen not in scored
             scored[chosen] = score + y @ y
     assert set(scored) == set(combinations(range(11), size))
@@ -224,17 +224,17 @@ def test_brute_force_scores_every_subset_once(monkeypatch):
 @given(problem=problems)
 def test_after_the_best_swap_search_no_single_swap_helps(problem):
     A, y, size = problem
-    found = selection.best_swap(A, y, size)
-    chosen = set(found.devices.tolist())
+    selected = selection.best_swap(A, y, size)
+    chosen = set(selected.devices.tolist())
     for leaves in chosen:
         for enters in set(range(A.shape[1])) - chosen:
-            assert readable_distance(A, y, chosen - {leaves} | {enters}) >= found.distance - TINY
+            assert readable_distance(A, y, chosen - {leaves} | {enters}) >= selected.distance - TINY
 
 
 def test_the_best_swap_is_the_pair_that_lowers_the_distance_most():
     A, y, size = draw_problem(5)
     x = largest(rng(5).random(A.shape[1]), size)
-    enters, leaves = best_of_all(A.astype(float))(x, slope(A, against(A, y), x))
+    enters, leaves = best_pair(A.astype(float))(x, scaled_gradient(A, target_products(A, y), x))
     chosen = set(np.flatnonzero(x).tolist())
     least = min(
         readable_distance(A, y, chosen - {j} | {i}) for i in range(A.shape[1]) if i not in chosen for j in chosen
@@ -244,7 +244,7 @@ def test_the_best_swap_is_the_pair_that_lowers_the_distance_most():
 
 def test_the_warm_up_adds_one_device_at_a_time():
     A, y, size = draw_problem(4)
-    x, distances = warm_up(A.astype(float), y, size)
+    x, distances = selection.warm_up(A.astype(float), y, size)
     assert x.sum() == size and len(distances) == size + 1
     assert distances[0] == pytest.approx(np.linalg.norm(y)) and distances[-1] == selection.distance(A, y, x)
 
@@ -293,7 +293,7 @@ def test_among_equal_devices_the_first_are_taken(name):
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_equal_devices_are_not_swapped_for_ever(name):
+def test_equal_devices_are_not_swapped_forever(name):
     A = np.array([[2, 2, 2, 2], [0, 0, 0, 0]])
     assert len(SAMPLERS[name](A, np.array([1.0, 1.0]), 2).distances) == 1
 
@@ -302,36 +302,36 @@ def test_equal_columns_have_equal_slopes_wherever_they_stand():
     A, y, size = draw_problem(7, classes=62, devices=33, size=8, batch=32)
     A[:, [0, 5, 17, 31, 32]] = A[:, [2]]
     x = largest(rng(7).random(33), size)
-    assert len(set(slope(A, against(A, y), x)[[0, 2, 5, 17, 31, 32]])) == 1
+    assert len(set(scaled_gradient(A, target_products(A, y), x)[[0, 2, 5, 17, 31, 32]])) == 1
 
 
 @pytest.mark.parametrize("name", FAST)
 def test_devices_without_data_can_be_selected(name):
-    found = SAMPLERS[name](np.zeros((3, 7)), np.array([1.0, 2.0, 2.0]), 3)
-    assert found.mask.sum() == 3 and found.distance == 3
+    selected = SAMPLERS[name](np.zeros((3, 7)), np.array([1.0, 2.0, 2.0]), 3)
+    assert selected.mask.sum() == 3 and selected.distance == 3
 
 
 @pytest.mark.parametrize("name", WITHOUT_CHANCE)
 def test_a_useless_device_is_left_out_when_it_can_be(name):
     A = np.array([[0, 5, 0, 0, 0], [0, 0, 5, 0, 0], [0, 0, 0, 5, 0]])
-    found = SAMPLERS[name](A, np.array([5.0, 5.0, 5.0]), 3)
-    assert found.devices.tolist() == [1, 2, 3] and found.distance == 0
+    selected = SAMPLERS[name](A, np.array([5.0, 5.0, 5.0]), 3)
+    assert selected.devices.tolist() == [1, 2, 3] and selected.distance == 0
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
 @pytest.mark.parametrize("size", [0, 9])
 def test_nobody_or_everybody_leaves_no_choice(name, size):
     A, y, _ = draw_problem(8)
-    found = SAMPLERS[name](A, y, size)
-    assert found.mask.sum() == size and found.devices.shape == (size,)
-    assert found.distance == selection.distance(A, y, np.full(9, size == 9))
+    selected = SAMPLERS[name](A, y, size)
+    assert selected.mask.sum() == size and selected.devices.shape == (size,)
+    assert selected.distance == selection.distance(A, y, np.full(9, size == 9))
 
 
 def test_a_perfect_start_ends_the_search():
     A = rng(9).integers(0, 9, (6, 5))
     y = A[:, [1, 3]].sum(axis=1).astype(float)
-    found = selection.gbp_cs(A, y, 2)
-    assert found.devices.tolist() == [1, 3] and found.distances.tolist() == [0.0]
+    selected = selection.gbp_cs(A, y, 2)
+    assert selected.devices.tolist() == [1, 3] and selected.distances.tolist() == [0.0]
 
 
 @pytest.mark.parametrize(
@@ -339,6 +339,9 @@ def test_a_perfect_start_ends_the_search():
     [
         (np.ones((2, 3)), np.ones(2), 4, "cannot select 4 of 3"),
         (np.ones((2, 3)), np.ones(2), -1, "cannot select -1 of 3"),
+        (np.ones((2, 3)), np.ones(2), 1.5, "size is 1.5: give a whole number"),
+        (np.ones((2, 3)), np.ones(2), "1", "size is '1': give a whole number"),
+        (np.ones((2, 3)), np.ones(2), True, "size is True: give a whole number"),
         (np.ones((2, 3)), np.ones(3), 1, "y has shape"),
         (np.ones(3), np.ones(3), 1, "A has shape"),
         (np.ones((2, 0)), np.ones(2), 0, "A has shape"),
@@ -373,9 +376,9 @@ def test_the_genetic_sampler_gives_pythons_random_numbers_back():
     A, y, size = draw_problem(0)
     random.seed(5)
     expected = random.Random(5).random()
-    one = selection.genetic(A, y, size, rng(2))
+    first = selection.genetic(A, y, size, rng(2))
     assert random.random() == expected
-    assert np.array_equal(one.distances, selection.genetic(A, y, size, rng(2)).distances)
+    assert np.array_equal(first.distances, selection.genetic(A, y, size, rng(2)).distances)
 
 
 def test_a_random_start_gives_every_device_the_same_chance():

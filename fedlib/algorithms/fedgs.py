@@ -15,7 +15,7 @@ import torch
 
 from fedlib import engine, selection
 from fedlib.algorithms.algorithm import Algorithm, State
-from fedlib.problem import Federation, Streams, generator
+from fedlib.problem import Federation, SampleQueues, generator
 from fedlib.problem.limits import Count, Positive, Whole
 
 SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}
@@ -53,7 +53,7 @@ class FedGS(Algorithm):
         return super().init(federation) | {"taken": taken, "divergence": torch.tensor(float("nan"))}
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        queues = Streams(federation, self.batch, state["taken"].numpy())
+        queues = SampleQueues(federation, self.batch, state["taken"].numpy())
         models = state["weights"].repeat(self.factories, 1)  # omega^m
         divergence = []
         for t in range((round - 1) * self.iterations, round * self.iterations):

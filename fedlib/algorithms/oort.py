@@ -11,7 +11,7 @@ from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.problem import Federation, generator
 from fedlib.problem.limits import Count, Fraction
-from fedlib.selection import oort
+from fedlib.selection import utility as utilities
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Oort(RandomClients):
         kappa, times, heard = self.kappa(federation), state["times"].numpy(), state["heard"].numpy()
         banned = times >= self.cap if self.cap is not None else np.zeros(len(times), dtype=bool)
         known, new = np.flatnonzero((heard > 0) & ~banned), np.flatnonzero(heard == 0)
-        share = oort.exploration(round, self.explore, self.explore_decay, self.explore_least)
+        share = utilities.exploration(round, self.explore, self.explore_decay, self.explore_least)
         wanted = kappa - min(len(new), int(kappa * share))
         taken = self.exploit(state, known, wanted, round, rng)
         taken = np.concatenate([taken, rng.choice(new, min(len(new), kappa - len(taken)), replace=False)])
@@ -46,8 +46,8 @@ class Oort(RandomClients):
     def exploit(self, state: State, known: np.ndarray, wanted: int, round: int, rng: np.random.Generator) -> np.ndarray:
         if len(known) == 0:
             return known
-        scores = oort.scores(state["utility"].numpy()[known], state["heard"].numpy()[known], round, self.clip)
-        return known[oort.exploit(scores, wanted, self.cutoff, rng)]
+        scores = utilities.scores(state["utility"].numpy()[known], state["heard"].numpy()[known], round, self.clip)
+        return known[utilities.exploit(scores, wanted, self.cutoff, rng)]
 
     def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
         """U(i) = |B_i| sqrt(mean squared loss), at the model the client receives."""

@@ -9,7 +9,7 @@ from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients
 from fedlib.problem import Federation, generator
 from fedlib.problem.limits import Count, Share
-from fedlib.selection import rexp3
+from fedlib.selection import exp3
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Rexp3(RandomClients):
 
     def exploring(self, federation: Federation) -> float:
         """gamma, the share of blind exploration."""
-        best = rexp3.exploration(federation.clients, self.kappa(federation), self.restart)
+        best = exp3.exploration(federation.clients, self.kappa(federation), self.restart)
         return best if self.gamma is None else self.gamma
 
     def known(self, federation: Federation, state: State, round: int) -> State:
@@ -36,11 +36,11 @@ class Rexp3(RandomClients):
     def chances(self, federation: Federation, state: State, round: int) -> tuple[np.ndarray, np.ndarray]:
         """Each client's chance to take part, and who is capped."""
         log_weights = self.known(federation, state, round)["log_weights"].numpy()
-        return rexp3.probabilities(log_weights, self.kappa(federation), self.exploring(federation))
+        return exp3.probabilities(log_weights, self.kappa(federation), self.exploring(federation))
 
     def choose(self, federation: Federation, state: State, round: int) -> np.ndarray:
         chances, _ = self.chances(federation, state, round)
-        return rexp3.dependent_rounding(chances, generator(federation.seed, "rexp3", round))
+        return exp3.dependent_rounding(chances, generator(federation.seed, "rexp3", round))
 
     def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
         """Exp3 wants gains in 0..1: rewards are scaled by the span of all since the last restart."""
@@ -50,5 +50,5 @@ class Rexp3(RandomClients):
         low, high = min(known["span"][0].item(), rewards.min()), max(known["span"][1].item(), rewards.max())
         gains = (rewards - low) / max(high - low, 1e-30)
         step = self.kappa(federation) * self.exploring(federation) / federation.clients
-        moved = rexp3.reinforce(known["log_weights"].numpy(), clients, gains, chances, capped, step)
+        moved = exp3.reinforce(known["log_weights"].numpy(), clients, gains, chances, capped, step)
         return {"log_weights": torch.as_tensor(moved), "span": torch.tensor([low, high], dtype=torch.float64)}

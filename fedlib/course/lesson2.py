@@ -337,11 +337,15 @@ def work_picture(frame: pd.DataFrame) -> Figure:
     return fig
 
 
+def test_loss_of(federation: Federation, weights: torch.Tensor) -> float:
+    return engine.mean_loss(federation.network, weights, federation.x_test, federation.y_test)
+
+
 def between(first: torch.Tensor, second: torch.Tensor, points: int = 21) -> tuple[np.ndarray, np.ndarray]:
     """Positions from 0 to 1 on the line between two models, and the test loss at each."""
     federation = digits("shuffled")
     places = np.linspace(0, 1, points)
-    losses = [engine.evaluate(federation, torch.lerp(first, second, float(place)))["loss"] for place in places]
+    losses = [test_loss_of(federation, torch.lerp(first, second, float(place))) for place in places]
     return places, np.array(losses)
 
 
@@ -349,7 +353,8 @@ def pairs(model: torch.Tensor, epochs: int) -> dict[str, tuple[torch.Tensor, tor
     """Pairs of models to walk between; where ten clients started from `model`, also the average of all ten."""
     found: dict[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]] = {}
     for deal in ("shuffled", "two digits", "one digit"):
-        models = engine.train(ten(digits(deal)), model, np.arange(10), engine.Work(**WORK, epochs=epochs), 1)
+        cohort = engine.Cohort(np.arange(10), model)
+        models = engine.train(ten(digits(deal)), cohort, engine.Work(**WORK, epochs=epochs), 1).weights
         found[f"two clients, {deal}"] = models[0], models[1], models.mean(0)
     first, second = [start.after(replace(ten(digits("shuffled")), seed=seed), 5, **WORK, epochs=5) for seed in (0, 1)]
     return found | {"shuffled, two different starts": (first, second, None)}
@@ -358,7 +363,7 @@ def pairs(model: torch.Tensor, epochs: int) -> dict[str, tuple[torch.Tensor, tor
 def line_picture(model: torch.Tensor, epochs: int) -> tuple[Figure, pd.DataFrame]:
     """The test loss along the line between two models, and at the average of all ten, beside that of their start."""
     federation = digits("shuffled")
-    before = engine.evaluate(federation, model)["loss"]
+    before = test_loss_of(federation, model)
     chosen = pairs(model, epochs)
     fig, axes = plt.subplots(1, len(chosen), figsize=(3.4 * len(chosen), 3.8), sharey=True, layout="constrained")
     rows = {}
@@ -368,7 +373,7 @@ def line_picture(model: torch.Tensor, epochs: int) -> tuple[Figure, pd.DataFrame
         ax.plot([0, 0.5, 1], losses[[0, len(places) // 2, -1]], "o", color=toy.COLOURS[0])
         rows[title] = {"first": losses[0], "halfway": losses[len(places) // 2], "second": losses[-1]}
         if average is not None:
-            after = engine.evaluate(federation, average)["loss"]
+            after = test_loss_of(federation, average)
             ax.axhline(before, color="black", linestyle=":", label="the model all started from")
             ax.plot(0.5, after, "D", color=toy.COLOURS[3], markersize=8, label="average of all ten")
             rows[title] |= {"average of all ten": after, "start": before}

@@ -333,18 +333,24 @@ IN_FULL = "ACFMO's local step in full"
 class AnchoredSteps(FedAvg):
     """ACFMO's local step, Eqs. (12) and (14), averaged in full as by FedAvg: not the paper's method, but its idea."""
 
+    def init(self, federation: Federation) -> State:
+        return super().init(federation) | {"feature_counts": feature_counts(federation)}
+
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients, received = self.participants(federation, round), state["weights"]
-        anchor = engine.union_gradient(federation, received, clients)  # Eq. (3)
-        scale = feature_scale(federation, clients)  # Lambda_i, Eq. (13)
+        anchor = engine.pooled_gradient(federation, received, clients)  # Eq. (3)
+        scale = feature_scale(federation, state["feature_counts"], clients)  # Lambda_i, Eq. (13)
 
-        def direction(weights: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+        def step(
+            weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
+        ) -> tuple[torch.Tensor, engine.Memory]:
             difference = batch.difference(weights, received.expand_as(weights))
-            difference.unflatten(-1, (federation.classes, -1)).mul_(batch.pick(scale).unsqueeze(-2))
-            return difference.add_(anchor)
+            difference.unflatten(-1, (federation.classes, -1)).mul_(memory["scale"].unsqueeze(-2))
+            return difference.add_(anchor), {}
 
-        local = engine.train(federation, received, clients, self.work(round), round, direction)
-        return {"weights": mean_by_size(federation, clients, local)}
+        cohort = engine.Cohort(clients, received, memory={"scale": scale})
+        local = engine.train(federation, cohort, self.work(round), round, step=step).weights
+        return state | {"weights": mean_by_size(federation, clients, local)}
 
 
 @cache
@@ -408,11 +414,13 @@ def acfmo_parts(seed: int, rounds: int) -> pd.DataFrame:
     federation, method = mnist(seed), ACFMO(variant="current", batch=20)
     state, clients, rows = method.init(federation), np.arange(federation.clients), []
     for round in range(1, rounds + 1):
-        anchor = engine.union_gradient(federation, state["weights"], clients)
+        anchor = engine.pooled_gradient(federation, state["weights"], clients)
         following = method.round(federation, state, round)
         step = method.rate(round) * following["m"] / engine.root(following["v"] + method.epsilon)
         accelerated = state["weights"] - step
-        local = method.rate(round) * method.drift(federation, accelerated, anchor, clients, round)
+        local = method.rate(round) * method.drift(
+            federation, state["feature_counts"], accelerated, anchor, clients, round
+        )
         rows.append({"round": round, "server": float(step.norm()), "clients": float(local.norm())})
         state = following
     table = pd.DataFrame(rows).set_index("round")
@@ -428,7 +436,7 @@ def noise(seed: int, steps: int, lr: float, client: int = 0) -> pd.DataFrame:
     x = federation.x[federation.rows[client]].double().numpy()
     labels = np.eye(federation.classes)[federation.y[federation.rows[client]].numpy()]
     model = start.after(federation, 3, lr=0.1, **WORK)
-    anchor = engine.union_gradient(federation, model, np.arange(federation.clients)).double().numpy()
+    anchor = engine.pooled_gradient(federation, model, np.arange(federation.clients)).double().numpy()
     w, anchor = (flat.reshape(federation.classes, -1) for flat in (model.double().numpy(), anchor))
     energy, first, rows = (x**2).sum(1), _errors(x, labels, w), []
     for step in range(steps + 1):

@@ -314,7 +314,9 @@ MUCH = 0.1  # a device holds a class if at least this share of its samples is of
 
 def trainer(federation: Federation, work: engine.Work, round: int = 1) -> Callable[[torch.Tensor, int], torch.Tensor]:
     """A function `train(model, device)`: what a device makes of a model."""
-    return lambda model, device: engine.train(federation, model, np.array([device]), work, round)[0]
+    return lambda model, device: engine.train(
+        federation, engine.Cohort(np.array([device]), model), work, round
+    ).weights[0]
 
 
 def after(federation: Federation, rounds: int) -> torch.Tensor:

@@ -118,7 +118,8 @@ class Invited(FedAvg):
         clients, weights = self.choose(federation, state, round), state["weights"]
         found = skewness.insights(federation, weights, clients, self.lr)
         rewards = -skewness.estimates(found, sizes(federation, clients))  # FedACS, Eq. (16)
-        trained = engine.train_mean(federation, weights, clients, self.work(round), round, shares(federation, clients))
+        cohort, average = engine.Cohort(clients, weights), shares(federation, clients)
+        trained = engine.train_mean(federation, cohort, self.work(round), round, average).weights
         return {
             "weights": trained,
             "chosen": torch.cat([state["chosen"], torch.as_tensor(clients)[None]]),

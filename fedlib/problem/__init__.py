@@ -16,7 +16,7 @@
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.layout import Block
 from fedlib.problem.network import Network
-from fedlib.problem.queues import Streams
+from fedlib.problem.queues import SampleQueues
 from fedlib.problem.streams import generator
 
-__all__ = ["Block", "Federation", "Network", "Streams", "federate", "generator"]
+__all__ = ["Block", "Federation", "Network", "SampleQueues", "federate", "generator"]

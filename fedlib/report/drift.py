@@ -10,7 +10,7 @@ d = sum_i n_i / n * d_i.
 | kept | norm of d / weighted mean norm of the d_i: what averaging leaves of the moves | 0 ... 1 | near 1 |
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,7 @@ class Drift:
 def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, round: int = 1) -> Drift:
     """Let every client train from `weights` and look at the moves. Accuracies are means over classes."""
     clients = np.arange(federation.clients)
-    trained = engine.train(federation, weights, clients, work, round)
+    trained = engine.train(federation, engine.Cohort(clients, weights), work, round).weights
     shares = (federation.sizes / federation.sizes.sum()).double().numpy()
     moves = (trained - weights).double().numpy()
     server = (shares[:, None] * moves).sum(axis=0)
@@ -76,8 +76,8 @@ def recall(federation: Federation, weights: torch.Tensor) -> np.ndarray:
 
     def accuracy_on(label: int) -> float:
         chosen = federation.y_test == label
-        only = replace(federation, x_test=federation.x_test[chosen], y_test=federation.y_test[chosen])
-        return engine.evaluate(only, weights)["accuracy"]
+        x, y = federation.x_test[chosen], federation.y_test[chosen]
+        return engine.evaluate(federation.network, weights, x, y)["accuracy"]
 
     return np.array([accuracy_on(label) for label in range(federation.classes)])
 

@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 import pandas as pd
 from tqdm import tqdm
 
-from fedlib.engine import crew
+from fedlib.engine import threads
 from fedlib.runs import store
 from fedlib.runs.simulation import quiet
 from fedlib.runs.store import Run
@@ -49,7 +49,7 @@ def execute(runs: list[Run], engine: str | None = None, workers: int | None = No
 
 def cores() -> int:
     """Worker processes to use: FEDLIB_WORKERS, else the cores this process may run on."""
-    return int(os.environ.get("FEDLIB_WORKERS") or crew.threads())
+    return int(os.environ.get("FEDLIB_WORKERS") or threads.threads())
 
 
 def _labelled(run: Run, records: pd.DataFrame) -> pd.DataFrame:

@@ -1,93 +1,97 @@
 """The genetic sampler (FedGS, Section VII-A), through the library DEAP.
 
-As printed: a population of 100, 100 generations, every bit of a child flips with probability 0.001. The paper names
-neither selection nor crossover; ours are tournaments of three and two cutting points, the usual choices. A child with
-too many or too few devices is repaired: random ones of them leave, or random others join.
+As printed: a population of 100, 100 generations, and every bit of a child flips with probability 0.001. The paper names
+neither the parent selection nor the crossover; we use the common choices, tournaments of three and two-point crossover.
+A child with too many or too few devices is repaired: random devices leave, or random others join.
 """
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 
 import numpy as np
 from deap import algorithms, base, tools
 
-from fedlib.selection.problem import Selection, Watch, distance, largest, one_group
+from fedlib.selection.matching import Selection, Watch, checked_single_group, distance, largest
 
 POPULATION, GENERATIONS, MUTATION = 100, 100, 0.001  # as printed
 TOURNAMENT = 3
 
 
-class Closeness(base.Fitness):
-    """One number, the distance, to be made small."""
+class LowDistance(base.Fitness):
+    """DEAP's fitness of one number, the distance, to be minimised."""
 
     weights = (-1.0,)
 
 
 class Genes(list):
-    """A selection as DEAP wants it: a list of bits with a fitness."""
+    """A selection as DEAP expects it: a list of bits, one per device, with a fitness."""
 
-    def __init__(self, bits):
+    def __init__(self, bits: Iterable[int]):
         super().__init__(bits)
-        self.fitness = Closeness()
+        self.fitness = LowDistance()
+
+
+Evaluation = Callable[[object, list[Genes]], list[tuple[float]]]
 
 
 def genetic(A: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generator, watch: Watch | None = None) -> Selection:
-    """The best selection of one group that any generation has seen."""
-    A, y = one_group(A, y, size)
-    found: list[float] = []
+    """The best selection of one group over all generations."""
+    A, y = checked_single_group(A, y, size)
+    lowest_distances: list[float] = []
 
-    def fitnesses(evaluate, people: list[Genes]) -> list[tuple[float]]:
-        distances = distance(A, y, np.array(people, dtype=bool).reshape(-1, A.shape[-1]))
-        found.append(min([*found[-1:], *distances]))
+    def evaluate_all(_: object, population: list[Genes]) -> list[tuple[float]]:
+        distances = distance(A, y, np.array(population, dtype=bool).reshape(-1, A.shape[-1]))
+        lowest_distances.append(min([*lowest_distances[-1:], *distances]))
         if watch:
-            watch(found[-1])
+            watch(lowest_distances[-1])
         return [(float(d),) for d in distances]
 
     start = [Genes(map(int, mask)) for mask in largest(rng.random((POPULATION, A.shape[-1])), size)]
-    fame = tools.HallOfFame(1)
-    with borrowed_chance(rng):
-        algorithms.eaSimple(start, _operators(size, fitnesses), 1.0, 1.0, GENERATIONS, halloffame=fame, verbose=False)
-    return Selection(np.array(fame[0], dtype=bool), np.array(found))
+    best = tools.HallOfFame(1)
+    with seeded_global_random(rng):
+        algorithms.eaSimple(start, _toolbox(size, evaluate_all), 1.0, 1.0, GENERATIONS, halloffame=best, verbose=False)
+    return Selection(np.array(best[0], dtype=bool), np.array(lowest_distances))
 
 
-def _operators(size: int, fitnesses) -> SimpleNamespace:
-    """DEAP's toolbox; the whole generation is scored at once, so `map` does the work and `evaluate` is only a name."""
+def _toolbox(size: int, evaluate_all: Evaluation) -> SimpleNamespace:
+    """DEAP's toolbox. `map` scores a whole generation at once, so `evaluate` is never called."""
 
-    def mate(one: Genes, two: Genes) -> tuple[Genes, Genes]:
-        return tuple(repair(child, size) for child in tools.cxTwoPoint(one, two))
+    def mate(mother: Genes, father: Genes) -> tuple[Genes, Genes]:
+        first, second = tools.cxTwoPoint(mother, father)
+        return repair(first, size), repair(second, size)
 
-    def mutate(one: Genes) -> tuple[Genes]:
-        return (repair(tools.mutFlipBit(one, MUTATION)[0], size),)
+    def mutate(genes: Genes) -> tuple[Genes]:
+        return (repair(tools.mutFlipBit(genes, MUTATION)[0], size),)
 
-    def select(people: list[Genes], count: int) -> list[Genes]:
-        return tools.selTournament(people, count, TOURNAMENT)
+    def select(population: list[Genes], count: int) -> list[Genes]:
+        return tools.selTournament(population, count, TOURNAMENT)
 
-    def clone(one: Genes) -> Genes:
-        copy = Genes(one)
-        copy.fitness.values = one.fitness.values
+    def clone(genes: Genes) -> Genes:
+        copy = Genes(genes)
+        copy.fitness.values = genes.fitness.values
         return copy
 
-    return SimpleNamespace(mate=mate, mutate=mutate, select=select, clone=clone, map=fitnesses, evaluate=None)
+    return SimpleNamespace(mate=mate, mutate=mutate, select=select, clone=clone, map=evaluate_all, evaluate=None)
 
 
 def repair(genes: Genes, size: int) -> Genes:
-    """Exactly `size` ones, by flipping bits at random."""
+    """Flip random bits until exactly `size` are set."""
     surplus = sum(genes) - size
     if surplus:
-        wrong = [place for place, bit in enumerate(genes) if bit == (surplus > 0)]
-        for place in random.sample(wrong, abs(surplus)):
-            genes[place] ^= 1
+        candidates = [device for device, bit in enumerate(genes) if bit == (surplus > 0)]
+        for device in random.sample(candidates, abs(surplus)):
+            genes[device] ^= 1
     return genes
 
 
 @contextlib.contextmanager
-def borrowed_chance(rng: np.random.Generator) -> Iterator[None]:
-    """DEAP draws from Python's global stream: seed it from ours, and put it back as it was."""
-    before = random.getstate()
+def seeded_global_random(rng: np.random.Generator) -> Iterator[None]:
+    """DEAP draws from Python's global generator: seed it from `rng`, and restore its state afterwards."""
+    state = random.getstate()
     random.seed(int(rng.integers(2**63)))
     try:
         yield
     finally:
-        random.setstate(before)
+        random.setstate(state)

@@ -1,57 +1,72 @@
-"""Brute force (FedGS, Section VII-A): the distance of every possible selection, C(33, 8) = 13,884,156 of them, and
-the least.
+"""Brute force (FedGS, Section VII-A): the lowest distance of all selections; C(33, 8) = 13,884,156 in the paper.
 
-No selection is visited by itself. The devices are cut into two halves, and a selection is a subset of the left half
-with sum l and one of the right half with sum r. Then d^2 = ||y||^2 + (||l||^2 - 2 l'y) + (||r||^2 - 2 r'y) + 2 l'r:
-two numbers a subset and one matrix product for all pairs. The product is of whole numbers and exact.
+The selections are not visited one by one. The devices are split into two halves; a selection is a subset of the left
+half with sum l and one of the right half with sum r. Then
+d^2 = ||y||^2 + (||l||^2 - 2 l'y) + (||r||^2 - 2 r'y) + 2 l'r:
+one number per subset and one matrix product for all pairs. The product is of whole numbers and exact.
 """
 
 from collections.abc import Iterator
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
-from fedlib.selection.problem import Selection, Watch, distance, one_group
+from fedlib.selection.matching import Selection, Watch, checked_single_group, distance
 
-CELLS = 2**18  # pairs of subsets scored at once: two megabytes, which stay in the processor's cache
-ROUNDING = 1e-12  # share of the largest term below which two distances count as equal
+PAIRS = 2**18  # pairs of subsets scored at once: their two megabytes stay in the processor's cache
+ROUNDING = 1e-12  # relative to the largest term: scores closer than this count as equal
+
+
+class Block(NamedTuple):
+    """Pairs of a left and a right subset, and their scores."""
+
+    left: np.ndarray  # one subset per row
+    right: np.ndarray
+    scores: np.ndarray  # (left, right): d^2 - ||y||^2 of each pair
+    slack: float  # how far rounding may have moved a score
+
+    def devices(self, i: int | np.integer, j: int | np.integer) -> np.ndarray:
+        """The devices of left subset i and right subset j."""
+        return np.concatenate([self.left[i], self.right[j]])
 
 
 def brute(A: np.ndarray, y: np.ndarray, size: int, watch: Watch | None = None) -> Selection:
-    """The best of all selections of one group; among equals one with most devices in the left half, the first."""
-    A, y = one_group(A, y, size)
-    best, score = None, np.inf
-    found: list[float] = []
-    for devices, scores, slack in _blocks(A, y, size):
-        lowest = scores.min()
-        if lowest < score - slack:
-            one, two = np.unravel_index(np.argmax(scores <= lowest + slack), scores.shape)
-            best, score = np.zeros(A.shape[-1], dtype=bool), lowest
-            best[devices(one, two)] = True
-            found.append(float(distance(A, y, best)))
+    """The best of all selections of one group; of equal ones the first, in the order described in `_blocks`."""
+    A, y = checked_single_group(A, y, size)
+    best, best_score = np.zeros(A.shape[-1], dtype=bool), np.inf
+    distances: list[float] = []
+    for block in _blocks(A, y, size):
+        lowest = block.scores.min()
+        if lowest < best_score - block.slack:
+            i, j = np.unravel_index(np.argmax(block.scores <= lowest + block.slack), block.scores.shape)
+            best, best_score = np.zeros(A.shape[-1], dtype=bool), lowest
+            best[block.devices(i, j)] = True
+            distances.append(float(distance(A, y, best)))
         if watch:
-            watch(found[-1])
-    return Selection(best, np.minimum.accumulate(found))
+            watch(distances[-1])
+    return Selection(best, np.minimum.accumulate(distances))
 
 
-def _blocks(A: np.ndarray, y: np.ndarray, size: int) -> Iterator[tuple]:
-    """Blocks of pairs of subsets: who they are, d^2 - ||y||^2 of each pair, and how far these may be off."""
+def _blocks(A: np.ndarray, y: np.ndarray, size: int) -> Iterator[Block]:
+    """All selections, block by block: those with most devices in the left half first, then in lexicographic order."""
     half, count = A.shape[-1] // 2, A.shape[-1]
-    for left in range(min(size, half), max(0, size - (count - half)) - 1, -1):
-        one, two = _subsets(0, half, left), _subsets(half, count, size - left)
-        (ones, own), (twos, other) = _sums(A, y, one), _sums(A, y, two)
-        double, slack = 2 * twos.T, ROUNDING * (np.abs(own).max() + np.abs(other).max() + y @ y)
-        for block in np.array_split(np.arange(len(one)), -(-len(one) * len(two) // CELLS)):
-            scores = ones[block] @ double
-            scores += own[block, None]
-            scores += other
-            yield lambda i, j, first=one[block], last=two: np.concatenate([first[i], last[j]]), scores, slack
+    for left_size in range(min(size, half), max(0, size - (count - half)) - 1, -1):
+        left, right = _subsets(0, half, left_size), _subsets(half, count, size - left_size)
+        (left_sums, left_terms), (right_sums, right_terms) = _sums(A, y, left), _sums(A, y, right)
+        doubled = 2 * right_sums.T
+        slack = ROUNDING * (np.abs(left_terms).max() + np.abs(right_terms).max() + y @ y)
+        for rows in np.array_split(np.arange(len(left)), -(-len(left) * len(right) // PAIRS)):
+            scores = left_sums[rows] @ doubled
+            scores += left_terms[rows, None]
+            scores += right_terms
+            yield Block(left[rows], right, scores, slack)
 
 
 def _subsets(start: int, stop: int, size: int) -> np.ndarray:
-    """All subsets of `size` of the devices start ... stop - 1, one a row, in lexicographic order."""
-    found = list(combinations(range(start, stop), size))
-    return np.array(found, dtype=np.intp).reshape(len(found), size)
+    """All subsets of `size` of the devices start ... stop - 1, one per row, in lexicographic order."""
+    subsets = list(combinations(range(start, stop), size))
+    return np.array(subsets, dtype=np.intp).reshape(len(subsets), size)
 
 
 def _sums(A: np.ndarray, y: np.ndarray, subsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

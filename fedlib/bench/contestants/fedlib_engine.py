@@ -9,8 +9,8 @@ from fedlib.bench import workloads
 from fedlib.bench.contestants import NotAvailable, Play, Serve
 from fedlib.bench.workloads import Workload
 from fedlib.data import Dataset
-from fedlib.engine import crew
-from fedlib.engine.work import client_batches
+from fedlib.engine import threads
+from fedlib.engine.minibatches import client_positions
 from fedlib.problem import federation
 
 
@@ -56,7 +56,7 @@ def averaging(workload: Workload, federated: federation.Federation) -> Play:
 
 def group_rows(workload: Workload, federated: federation.Federation, round: int) -> list[torch.Tensor]:
     """The batches of each group's devices, joined: the devices of a group stand side by side."""
-    drawn = [client_batches(federated, client, work(workload), round) for client in range(workload.participants)]
+    drawn = [client_positions(federated, client, work(workload), round) for client in range(workload.participants)]
     chosen = [federated.rows[client][torch.as_tensor(batches[0])] for client, batches in enumerate(drawn)]
     size = workload.participants // workload.groups
     return [torch.cat(chosen[first : first + size]) for first in range(0, workload.participants, size)]
@@ -83,7 +83,7 @@ def synchronisation(workload: Workload, federated: federation.Federation) -> Pla
 
 def facts() -> dict[str, str]:
     """How many threads the engine uses."""
-    return {"threads": f"{crew.threads()} threads of clients, {torch.get_num_threads()} torch thread each"}
+    return {"threads": f"{threads.threads()} threads of clients, {torch.get_num_threads()} torch thread each"}
 
 
 def run(workload: Workload, serve: Serve) -> None:

@@ -1,11 +1,16 @@
-"""Convolutions of stride one, with the pooling and the rectifier behind them, in machine code.
+"""Convolutions of stride one in machine code, together with the max pooling and the ReLU that follow them.
 
-Samples lie channels last, so a row of the kernel meets one run of neighbouring floats: three columns of 32 channels are 96
-floats. Forward, a tile of six places by sixteen outputs is summed over the kernel. Backward, the error behind a pooling
-and a rectifier is mostly zero: one place in four survives the first, a part of those the second. Gradients are therefore
-sums over lists of what is not zero: each entry is a multiple of runs of the input, or of runs of a kernel.
+Samples are stored channels-last, so one row of a kernel meets one run of neighbouring floats: three columns of 32
+channels are 96 floats.
 
-A few samples at a time go through all of this, so what is between convolution and rectifier never leaves the cache.
+Forward, register tiles of six pixels by sixteen outputs are summed over the kernel. Backward, the error behind a
+pooling and a ReLU is mostly zero: the pooling keeps one pixel in four, and the ReLU keeps a part of those. So the
+gradients are sums over sparse lists: each entry adds a multiple of some runs of the input, or of some runs of a kernel.
+
+A few samples at a time pass through all layers, so what lies between the convolution and the ReLU stays in the cache.
+
+A *pixel* is a position of the kernel on a sample. A *cell* is what becomes one pixel of the result: one pixel, or 2 x 2
+pixels that are pooled.
 """
 
 from functools import cache
@@ -14,40 +19,47 @@ from typing import NamedTuple
 import numpy as np
 
 from fedlib.engine.compiled import compiled
-from fedlib.engine.compiled.tiles import LANES, largest_of_four, list_by_channel, list_by_place, runs_tile, table_tile
+from fedlib.engine.compiled.tiles import (
+    LANES,
+    max_of_four,
+    sparse_lists_by_channel,
+    sparse_lists_by_pixel,
+    sparse_tile,
+    table_tile,
+)
 
-PLACES, STRIP = 6, 2 * LANES  # places and outputs of a tile
-TOGETHER = 64  # small samples are taken together until they have so many places
-CELLS = 64  # for so many cells at a time the kernels' rows are kept in the nearest cache
+TILE_PIXELS, TILE_OUTPUTS = 6, 2 * LANES  # of a forward tile
+GROUP_PIXELS = 64  # small samples are processed together, up to this many pixels
+CACHED_CELLS = 64  # this many cells are processed at a time while a row of the kernels is in the first-level cache
 
-_tile = table_tile(PLACES, STRIP // LANES)
-_largest_8, _largest_1 = largest_of_four(LANES), largest_of_four(1)
-_list_8, _list_1 = list_by_channel(LANES), list_by_channel(1)
+_forward_tile = table_tile(TILE_PIXELS, TILE_OUTPUTS // LANES)
+_max_8, _max_1 = max_of_four(LANES), max_of_four(1)
+_lists_8, _lists_1 = sparse_lists_by_channel(LANES), sparse_lists_by_channel(1)
 
-RUNS = ((1, 12), (1, 10), (1, 8), (3, 4), (3, 2), (3, 1), (5, 2), (5, 1))  # runs and vectors of a tile, by its number
-_runs_1x12, _runs_1x10, _runs_1x8, _runs_3x4, _runs_3x2, _runs_3x1, _runs_5x2, _runs_5x1 = (
-    runs_tile(*shape) for shape in RUNS
+SPARSE_TILES = ((1, 12), (1, 10), (1, 8), (3, 4), (3, 2), (3, 1), (5, 2), (5, 1))  # runs, and vectors per run
+_sparse_1x12, _sparse_1x10, _sparse_1x8, _sparse_3x4, _sparse_3x2, _sparse_3x1, _sparse_5x2, _sparse_5x1 = (
+    sparse_tile(*shape) for shape in SPARSE_TILES
 )
 
 
 class Form(NamedTuple):
-    """A convolution's sizes. A cell is what becomes one output: a place of the kernel, or four that are pooled."""
+    """The sizes of a convolution."""
 
-    height: int  # of a sample with the zeros around it
+    height: int  # of a zero-padded sample
     width: int
     channels: int
-    pad: int
+    pad: int  # zeros on each side
     outputs: int
-    tall: int  # the kernel's sides
-    broad: int
-    rows: int  # cells of a sample
+    kernel_height: int
+    kernel_width: int
+    rows: int  # of cells per sample
     columns: int
-    side: int  # of a cell in places: 2 with pooling, 1 without
-    rectified: bool
-    tile: int  # a number in RUNS, for the gradients
-    runs: int
-    block: int  # floats of a tile's run
-    length: int  # of a kernel's row, whole blocks
+    cell_side: int  # in pixels: 2 with pooling, 1 without
+    rectified: bool  # a ReLU follows
+    tile: int  # the sparse tile for the gradients: an index into SPARSE_TILES
+    tile_runs: int
+    tile_floats: int  # per run of the tile
+    row_floats: int  # per row of a kernel, rounded up to a multiple of tile_floats
 
 
 @cache
@@ -56,31 +68,31 @@ def form(
 ) -> Form:
     """For samples (height, width, channels) and kernels (outputs, height, width, channels)."""
     height, width, channels = sample[0] + 2 * pad, sample[1] + 2 * pad, sample[2]
-    outputs, tall, broad, _ = kernels
-    side = 2 if pooled else 1
-    tile = min(range(len(RUNS)), key=lambda number: _cost(*RUNS[number], tall, broad * channels))
-    block = RUNS[tile][1] * LANES
+    outputs, kernel_height, kernel_width, _ = kernels
+    cell_side, run = 2 if pooled else 1, kernel_width * channels
+    tile = min(range(len(SPARSE_TILES)), key=lambda index: _cost(*SPARSE_TILES[index], kernel_height, run))
+    tile_floats = SPARSE_TILES[tile][1] * LANES
     return Form(
-        height,
-        width,
-        channels,
-        pad,
-        outputs,
-        tall,
-        broad,
-        (height - tall + 1) // side,
-        (width - broad + 1) // side,
-        side,
-        rectified,
-        tile,
-        RUNS[tile][0],
-        block,
-        -(-broad * channels // block) * block,
+        height=height,
+        width=width,
+        channels=channels,
+        pad=pad,
+        outputs=outputs,
+        kernel_height=kernel_height,
+        kernel_width=kernel_width,
+        rows=(height - kernel_height + 1) // cell_side,
+        columns=(width - kernel_width + 1) // cell_side,
+        cell_side=cell_side,
+        rectified=rectified,
+        tile=tile,
+        tile_runs=SPARSE_TILES[tile][0],
+        tile_floats=tile_floats,
+        row_floats=-(-run // tile_floats) * tile_floats,
     )
 
 
 def _cost(runs: int, vectors: int, rows: int, length: int) -> float:
-    """Of covering `rows` runs of `length` floats with tiles, about, in multiplications of vectors."""
+    """The approximate cost, in vector multiplications, of covering `rows` runs of `length` floats with such tiles."""
     tiles = rows // runs * -(-length // (LANES * vectors))
     return tiles * (max(8, runs * vectors) + 2) if rows % runs == 0 else np.inf
 
@@ -89,9 +101,9 @@ def _cost(runs: int, vectors: int, rows: int, length: int) -> float:
 
 
 @compiled
-def _group(form, samples):
-    """How many samples to take together."""
-    return max(1, min(samples, TOGETHER // (form.rows * form.columns)))
+def _group_size(form, samples):
+    """How many samples are processed together."""
+    return max(1, min(samples, GROUP_PIXELS // (form.rows * form.columns)))
 
 
 @compiled
@@ -102,97 +114,101 @@ def _copy(values, to):
 
 
 @compiled
-def _frame(form, x, framed):
-    """Samples with zeros around each; `framed` is flat, zero and may be longer."""
+def _pad(form, x, padded):
+    """Copies the samples into `padded`, which is flat, holds zeros and may be longer than needed."""
     count, height, width, channels = x.shape
     for sample in range(count):
         for row in range(height):
-            at = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
-            _copy(x[sample, row].reshape(width * channels), framed[at : at + width * channels])
+            start = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
+            _copy(x[sample, row].reshape(width * channels), padded[start : start + width * channels])
 
 
 @compiled
-def _unframe(form, framed, x):
+def _unpad(form, padded, x):
+    """The inverse: copies the samples without their padding into `x`."""
     count, height, width, channels = x.shape
     for sample in range(count):
         for row in range(height):
-            at = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
-            _copy(framed[at : at + width * channels], x[sample, row].reshape(width * channels))
+            start = ((sample * form.height + row + form.pad) * form.width + form.pad) * channels
+            _copy(padded[start : start + width * channels], x[sample, row].reshape(width * channels))
 
 
 @compiled
-def _corners(form, count, side, extra):
-    """Where in framed samples each cell begins, if cells have this side; `extra` zeros behind."""
-    rows, columns = form.rows * form.side // side, form.columns * form.side // side
-    found = np.zeros(count * rows * columns + extra, np.int64)
+def _cell_starts(form, count, side, extra):
+    """Where in the padded samples each cell begins, if cells have this side in pixels; then `extra` zeros."""
+    rows, columns = form.rows * form.cell_side // side, form.columns * form.cell_side // side
+    starts = np.zeros(count * rows * columns + extra, np.int64)
     for sample in range(count):
         for row in range(rows):
             for column in range(columns):
-                at = ((sample * form.height + side * row) * form.width + side * column) * form.channels
-                found[(sample * rows + row) * columns + column] = at
-    return found
+                start = ((sample * form.height + side * row) * form.width + side * column) * form.channels
+                starts[(sample * rows + row) * columns + column] = start
+    return starts
 
 
 # ---------------------------------------------------------------- forward
 
 
 @compiled
-def _steps(form):
-    """How far each float of a kernel's window is from its corner."""
-    run = form.broad * form.channels
-    found = np.empty(form.tall * run, np.int64)
-    for row in range(form.tall):
+def _window_offsets(form):
+    """The offset of each float of a kernel's window from the start of the window, in a padded sample."""
+    run = form.kernel_width * form.channels
+    offsets = np.empty(form.kernel_height * run, np.int64)
+    for row in range(form.kernel_height):
         for k in range(run):
-            found[row * run + k] = row * form.width * form.channels + k
-    return found
+            offsets[row * run + k] = row * form.width * form.channels + k
+    return offsets
 
 
 @compiled
 def _strips(weight):
-    """The kernels (outputs, height, width, channels) as tiles read them: (strip, place in the kernel, 16 outputs)."""
+    """The kernels (outputs, height, width, channels) in the order in which tiles read them: (strips, depth, 16).
+
+    A strip has 16 outputs, zeros where there are fewer; the depth counts the floats of a kernel.
+    """
     outputs, depth = weight.shape[0], weight[0].size
-    found = np.zeros(((outputs + STRIP - 1) // STRIP, depth, STRIP), np.float32)
+    strips = np.zeros(((outputs + TILE_OUTPUTS - 1) // TILE_OUTPUTS, depth, TILE_OUTPUTS), np.float32)
     flat = weight.reshape(outputs, depth)
     for output in range(outputs):
         for k in range(depth):
-            found[output // STRIP, k, output % STRIP] = flat[output, k]
-    return found
+            strips[output // TILE_OUTPUTS, k, output % TILE_OUTPUTS] = flat[output, k]
+    return strips
 
 
 @compiled
-def _convolve(framed, places, count, steps, strips, wide):
-    """`wide` (places, strips * 16) for the first `count` places; the last tile may fill a few rows more."""
-    depth, stride = len(steps), wide.shape[1]
+def _convolve(padded, pixel_starts, count, offsets, strips, unpooled):
+    """Fills `unpooled` (pixels, strips * 16) for the first `count` pixels; the last tile may fill a few rows more."""
+    depth, stride = len(offsets), unpooled.shape[1]
     for strip in range(len(strips)):
-        for place in range(0, count, PLACES):
-            _tile(
-                framed.ctypes.data,
-                places[place:].ctypes.data,
-                steps.ctypes.data,
+        for pixel in range(0, count, TILE_PIXELS):
+            _forward_tile(
+                padded.ctypes.data,
+                pixel_starts[pixel:].ctypes.data,
+                offsets.ctypes.data,
                 depth,
                 strips[strip].ctypes.data,
-                wide.ctypes.data + 4 * (place * stride + strip * STRIP),
+                unpooled.ctypes.data + 4 * (pixel * stride + strip * TILE_OUTPUTS),
                 stride,
             )
 
 
 @compiled
-def _pool(form, wide, stride, out, which):
-    """2 x 2 maxima of one sample and where in the square they were; all by address, `stride` floats a place in `wide`."""
-    whole, down = form.outputs // LANES * LANES, 2 * form.columns * stride
+def _pool(form, unpooled, stride, out, argmax):
+    """2 x 2 maxima of one sample and which pixel they come from; all by address, `stride` floats per unpooled pixel."""
+    vectorised, down = form.outputs // LANES * LANES, 2 * form.columns * stride
     for row in range(form.rows):
         for column in range(form.columns):
-            a = wide + 4 * (2 * row * down + 2 * column * stride)
-            to = (row * form.columns + column) * form.outputs
-            for output in range(0, whole, LANES):
-                _largest_8(a + 4 * output, stride, down, out + 4 * (to + output), which + to + output)
-            for output in range(whole, form.outputs):
-                _largest_1(a + 4 * output, stride, down, out + 4 * (to + output), which + to + output)
+            cell = unpooled + 4 * (2 * row * down + 2 * column * stride)
+            index = (row * form.columns + column) * form.outputs
+            for output in range(0, vectorised, LANES):
+                _max_8(cell + 4 * output, stride, down, out + 4 * (index + output), argmax + index + output)
+            for output in range(vectorised, form.outputs):
+                _max_1(cell + 4 * output, stride, down, out + 4 * (index + output), argmax + index + output)
 
 
 @compiled
 def _add_bias(out, bias, rectified):
-    """Adds the bias to each row; the rectifier keeps a NaN."""
+    """Adds the bias to each row and applies the ReLU, which keeps a NaN."""
     zero = np.float32(0)
     for cell in range(len(out)):
         row = out[cell]
@@ -206,28 +222,31 @@ def _add_bias(out, bias, rectified):
 
 
 @compiled
-def forward(form, x, weight, bias):
-    """Convolution, 2 x 2 maxima if wanted, bias, rectifier if wanted: (samples, rows, columns, outputs) and where maxima were."""
-    samples, cells, group = len(x), form.rows * form.columns, _group(form, len(x))
+def forward(form: Form, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The convolution, with pooling and ReLU as `form` says: (samples, rows, columns, outputs).
+
+    Also returns which of its four pixels each pooled cell's maximum comes from, for `backward`.
+    """
+    samples, cells, group = len(x), form.rows * form.columns, _group_size(form, len(x))
     out = np.empty((samples, cells, form.outputs), np.float32)
-    which = np.empty((samples if form.side == 2 else 0, cells, form.outputs), np.uint8)
-    framed = np.zeros(group * form.height * form.width * form.channels, np.float32)
-    places, steps, strips = _corners(form, group, 1, PLACES), _steps(form), _strips(weight)
-    each, stride = cells * form.side * form.side, len(strips) * STRIP
-    wide = np.empty((len(places), stride), np.float32)
+    argmax = np.empty((samples if form.cell_side == 2 else 0, cells, form.outputs), np.uint8)
+    padded = np.zeros(group * form.height * form.width * form.channels, np.float32)
+    pixel_starts, offsets, strips = _cell_starts(form, group, 1, TILE_PIXELS), _window_offsets(form), _strips(weight)
+    pixels, stride = cells * form.cell_side * form.cell_side, len(strips) * TILE_OUTPUTS
+    unpooled = np.empty((len(pixel_starts), stride), np.float32)
     for first in range(0, samples, group):
         last = min(first + group, samples)
-        _frame(form, x[first:last], framed)
-        _convolve(framed, places, (last - first) * each, steps, strips, wide)
+        _pad(form, x[first:last], padded)
+        _convolve(padded, pixel_starts, (last - first) * pixels, offsets, strips, unpooled)
         for sample in range(first, last):
-            own = wide[(sample - first) * each :]
-            if form.side == 2:
-                _pool(form, own.ctypes.data, stride, out[sample].ctypes.data, which[sample].ctypes.data)
+            sample_unpooled = unpooled[(sample - first) * pixels :]
+            if form.cell_side == 2:
+                _pool(form, sample_unpooled.ctypes.data, stride, out[sample].ctypes.data, argmax[sample].ctypes.data)
             else:
                 for cell in range(cells):
-                    _copy(own[cell, : form.outputs], out[sample, cell])
+                    _copy(sample_unpooled[cell, : form.outputs], out[sample, cell])
             _add_bias(out[sample], bias, form.rectified)
-    return out.reshape(samples, form.rows, form.columns, form.outputs), which
+    return out.reshape(samples, form.rows, form.columns, form.outputs), argmax
 
 
 # ---------------------------------------------------------------- backward
@@ -235,46 +254,47 @@ def forward(form, x, weight, bias):
 
 @compiled
 def _add_runs(tile, entries, count, a, a_run, c, c_run):
+    """Calls sparse tile number `tile`."""
     if tile == 0:
-        _runs_1x12(entries, count, a, a_run, c, c_run)
+        _sparse_1x12(entries, count, a, a_run, c, c_run)
     elif tile == 1:
-        _runs_1x10(entries, count, a, a_run, c, c_run)
+        _sparse_1x10(entries, count, a, a_run, c, c_run)
     elif tile == 2:
-        _runs_1x8(entries, count, a, a_run, c, c_run)
+        _sparse_1x8(entries, count, a, a_run, c, c_run)
     elif tile == 3:
-        _runs_3x4(entries, count, a, a_run, c, c_run)
+        _sparse_3x4(entries, count, a, a_run, c, c_run)
     elif tile == 4:
-        _runs_3x2(entries, count, a, a_run, c, c_run)
+        _sparse_3x2(entries, count, a, a_run, c, c_run)
     elif tile == 5:
-        _runs_3x1(entries, count, a, a_run, c, c_run)
+        _sparse_3x1(entries, count, a, a_run, c, c_run)
     elif tile == 6:
-        _runs_5x2(entries, count, a, a_run, c, c_run)
+        _sparse_5x2(entries, count, a, a_run, c, c_run)
     else:
-        _runs_5x1(entries, count, a, a_run, c, c_run)
+        _sparse_5x1(entries, count, a, a_run, c, c_run)
 
 
 @compiled
-def _before_rectifier(error, out, kept):
-    """The error that goes on: what the rectifier put to zero has none."""
+def _through_relu(error, out, cell_error):
+    """The error before the ReLU: zero where the ReLU gave zero."""
     zero = np.float32(0)
     for i in range(len(error)):
-        kept[i] = zero if out[i] <= zero else error[i]
+        cell_error[i] = zero if out[i] <= zero else error[i]
 
 
 @compiled
-def _lists_by_output(form, kept, which, corners, cells, lists, counts, by_bias):
-    """What of the error (cells, outputs) is not zero, a list for each output; `by_bias` gains the sums."""
+def _lists_by_output(form, cell_error, argmax, cell_starts, cells, lists, counts, grad_bias):
+    """A sparse list of the error (cells, outputs) for each output; `grad_bias` gains the sums."""
     outputs, right, down, length = form.outputs, form.channels, form.width * form.channels, lists.shape[1]
-    error, marks, starts, whole = (
-        kept.ctypes.data,
-        which.ctypes.data,
-        corners.ctypes.data,
+    error, pixels, starts, vectorised = (
+        cell_error.ctypes.data,
+        argmax.ctypes.data,
+        cell_starts.ctypes.data,
         form.outputs // LANES * LANES,
     )
-    for output in range(0, whole, LANES):
-        _list_8(
+    for output in range(0, vectorised, LANES):
+        _lists_8(
             error + 4 * output,
-            marks + output,
+            pixels + output,
             outputs,
             starts,
             cells,
@@ -283,12 +303,12 @@ def _lists_by_output(form, kept, which, corners, cells, lists, counts, by_bias):
             lists[output].ctypes.data,
             length,
             counts[output:].ctypes.data,
-            by_bias[output:].ctypes.data,
+            grad_bias[output:].ctypes.data,
         )
-    for output in range(whole, outputs):
-        _list_1(
+    for output in range(vectorised, outputs):
+        _lists_1(
             error + 4 * output,
-            marks + output,
+            pixels + output,
             outputs,
             starts,
             cells,
@@ -297,115 +317,129 @@ def _lists_by_output(form, kept, which, corners, cells, lists, counts, by_bias):
             lists[output].ctypes.data,
             length,
             counts[output:].ctypes.data,
-            by_bias[output:].ctypes.data,
+            grad_bias[output:].ctypes.data,
         )
 
 
 @compiled
-def _add_by_weight(form, framed, lists, counts, by_weight):
-    """To each kernel's gradient: the windows of the samples that its error meets, times the error."""
+def _add_weight_gradient(form, padded, lists, counts, grad_weight):
+    """Adds to each kernel's gradient the windows of the samples, times the errors of their cells."""
     line = form.width * form.channels
     for output in range(form.outputs):
-        for row in range(0, form.tall, form.runs):
-            for at in range(0, form.length, form.block):
+        for row in range(0, form.kernel_height, form.tile_runs):
+            for column in range(0, form.row_floats, form.tile_floats):
                 _add_runs(
                     form.tile,
                     lists[output].ctypes.data,
                     counts[output],
-                    framed.ctypes.data + 4 * (row * line + at),
+                    padded.ctypes.data + 4 * (row * line + column),
                     line,
-                    by_weight.ctypes.data + 4 * ((output * form.tall + row) * form.length + at),
-                    form.length,
+                    grad_weight.ctypes.data + 4 * ((output * form.kernel_height + row) * form.row_floats + column),
+                    form.row_floats,
                 )
 
 
 @compiled
-def _add_by_x(form, kept, which, corners, kernels, lists, counts, by_x):
-    """To the gradient by some cells' framed samples: in each place's window the kernels, times their errors."""
+def _add_input_gradient(form, cell_error, argmax, cell_starts, kernels, lists, counts, grad_padded):
+    """Adds to the gradient of the padded samples, in the window of each pixel, the kernels times their errors."""
     outputs, line = form.outputs, form.width * form.channels
-    for cell in range(len(corners)):
-        list_by_place(
-            kept.ctypes.data + 4 * cell * outputs,
-            which.ctypes.data + cell * outputs,
+    for cell in range(len(cell_starts)):
+        sparse_lists_by_pixel(
+            cell_error.ctypes.data + 4 * cell * outputs,
+            argmax.ctypes.data + cell * outputs,
             outputs,
-            form.tall * form.length,
+            form.kernel_height * form.row_floats,
             lists[cell].ctypes.data,
             lists.shape[2],
             counts[cell].ctypes.data,
         )
-    for row in range(0, form.tall, form.runs):
-        for at in range(0, form.length, form.block):
-            for cell in range(len(corners)):
-                for place in range(form.side * form.side):
-                    start = corners[cell] + place % 2 * form.channels + (place // 2 + row) * line
+    for row in range(0, form.kernel_height, form.tile_runs):
+        for column in range(0, form.row_floats, form.tile_floats):
+            for cell in range(len(cell_starts)):
+                for pixel in range(form.cell_side * form.cell_side):
+                    start = cell_starts[cell] + pixel % 2 * form.channels + (pixel // 2 + row) * line
                     _add_runs(
                         form.tile,
-                        lists[cell, place].ctypes.data,
-                        counts[cell, place],
-                        kernels.ctypes.data + 4 * (row * form.length + at),
-                        form.length,
-                        by_x.ctypes.data + 4 * (start + at),
+                        lists[cell, pixel].ctypes.data,
+                        counts[cell, pixel],
+                        kernels.ctypes.data + 4 * (row * form.row_floats + column),
+                        form.row_floats,
+                        grad_padded.ctypes.data + 4 * (start + column),
                         line,
                     )
 
 
 @compiled
-def _long_rows(form, weight):
-    """The kernels with zeros behind each row, up to whole blocks."""
-    found = np.zeros((form.outputs, form.tall, form.length), np.float32)
-    run = form.broad * form.channels
+def _extend_rows(form, weight):
+    """The kernels with zeros at the end of each row, up to whole tiles."""
+    extended = np.zeros((form.outputs, form.kernel_height, form.row_floats), np.float32)
+    run = form.kernel_width * form.channels
     for output in range(form.outputs):
-        for row in range(form.tall):
-            _copy(weight[output, row].reshape(run), found[output, row])
-    return found
+        for row in range(form.kernel_height):
+            _copy(weight[output, row].reshape(run), extended[output, row])
+    return extended
 
 
 @compiled
-def _short_rows(form, long):
-    found = np.empty((form.outputs, form.tall, form.broad * form.channels), np.float32)
+def _shorten_rows(form, extended):
+    """The inverse: the kernels without these zeros."""
+    weight = np.empty((form.outputs, form.kernel_height, form.kernel_width * form.channels), np.float32)
     for output in range(form.outputs):
-        for row in range(form.tall):
-            _copy(long[output, row, : found.shape[2]], found[output, row])
-    return found.reshape(form.outputs, form.tall, form.broad, form.channels)
+        for row in range(form.kernel_height):
+            _copy(extended[output, row, : weight.shape[2]], weight[output, row])
+    return weight.reshape(form.outputs, form.kernel_height, form.kernel_width, form.channels)
 
 
 @compiled
-def backward(form, x, weight, out, which, error, wants_x):
-    """Gradients by the weights, the biases and, if wanted, the input, from the error at the output."""
-    samples, cells, outputs, group = len(x), form.rows * form.columns, form.outputs, _group(form, len(x))
-    kernels, by_bias = _long_rows(form, weight), np.zeros(outputs, np.float32)
-    by_weight = np.zeros_like(kernels)
-    by_x = np.empty(x.shape if wants_x else (0, 0, 0, 0), np.float32)
-    framed = np.zeros(group * form.height * form.width * form.channels + form.length, np.float32)
-    framed_by_x = np.zeros_like(framed)
-    corners, kept = _corners(form, group, form.side, 0), np.empty(group * cells * outputs, np.float32)
-    marks = np.zeros(group * cells * outputs, np.uint8)
+def backward(
+    form: Form,
+    x: np.ndarray,
+    weight: np.ndarray,
+    out: np.ndarray,
+    argmax: np.ndarray,
+    error: np.ndarray,
+    wants_x: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gradients of the weights, the biases and, if wanted, the input, from the error at the output.
+
+    `out` and `argmax` are what `forward` returned.
+    """
+    samples, cells, outputs, group = len(x), form.rows * form.columns, form.outputs, _group_size(form, len(x))
+    kernels, grad_bias = _extend_rows(form, weight), np.zeros(outputs, np.float32)
+    grad_weight = np.zeros_like(kernels)
+    grad_x = np.empty(x.shape if wants_x else (0, 0, 0, 0), np.float32)
+    padded = np.zeros(group * form.height * form.width * form.channels + form.row_floats, np.float32)
+    grad_padded = np.zeros_like(padded)
+    cell_starts = _cell_starts(form, group, form.cell_side, 0)
+    cell_error = np.empty(group * cells * outputs, np.float32)
+    group_argmax = np.zeros(group * cells * outputs, np.uint8)
     lists, counts = np.empty((outputs, group * cells + 1), np.int64), np.empty(outputs, np.int64)
-    lists_by_place, counts_by_place = np.empty((CELLS, 4, outputs + 1), np.int64), np.empty((CELLS, 4), np.int64)
+    pixel_lists = np.empty((CACHED_CELLS, 4, outputs + 1), np.int64)
+    pixel_counts = np.empty((CACHED_CELLS, 4), np.int64)
     for first in range(0, samples, group):
         last = min(first + group, samples)
-        here = (last - first) * cells
-        _frame(form, x[first:last], framed)
+        group_cells = (last - first) * cells
+        _pad(form, x[first:last], padded)
         if form.rectified:
-            _before_rectifier(error[first:last].reshape(-1), out[first:last].reshape(-1), kept)
+            _through_relu(error[first:last].reshape(-1), out[first:last].reshape(-1), cell_error)
         else:
-            _copy(error[first:last].reshape(-1), kept)
-        if form.side == 2:
-            marks = which[first:last].reshape(-1)
-        _lists_by_output(form, kept, marks, corners, here, lists, counts, by_bias)
-        _add_by_weight(form, framed, lists, counts, by_weight)
+            _copy(error[first:last].reshape(-1), cell_error)
+        if form.cell_side == 2:
+            group_argmax = argmax[first:last].reshape(-1)
+        _lists_by_output(form, cell_error, group_argmax, cell_starts, group_cells, lists, counts, grad_bias)
+        _add_weight_gradient(form, padded, lists, counts, grad_weight)
         if wants_x:
-            framed_by_x[:] = 0
-            for cell in range(0, here, CELLS):
-                _add_by_x(
+            grad_padded[:] = 0
+            for cell in range(0, group_cells, CACHED_CELLS):
+                _add_input_gradient(
                     form,
-                    kept[cell * outputs :],
-                    marks[cell * outputs :],
-                    corners[cell : min(cell + CELLS, here)],
+                    cell_error[cell * outputs :],
+                    group_argmax[cell * outputs :],
+                    cell_starts[cell : min(cell + CACHED_CELLS, group_cells)],
                     kernels,
-                    lists_by_place,
-                    counts_by_place,
-                    framed_by_x,
+                    pixel_lists,
+                    pixel_counts,
+                    grad_padded,
                 )
-            _unframe(form, framed_by_x, by_x[first:last])
-    return _short_rows(form, by_weight), by_bias, by_x
+            _unpad(form, grad_padded, grad_x[first:last])
+    return _shorten_rows(form, grad_weight), grad_bias, grad_x

@@ -86,8 +86,8 @@ def local_weight(federation: Federation, levels: list[float], local: dict[str, i
 def _local_length(method: ACFMO, federation: Federation, state: dict, after: dict, round: int) -> float:
     """Of what the devices' drift would add to the model after the central step."""
     clients = method.participants(federation, round)
-    anchor = engine.union_gradient(federation, state["weights"], clients)
-    added = method.drift(federation, after["weights"], anchor, clients, round)
+    anchor = engine.pooled_gradient(federation, state["weights"], clients)
+    added = method.drift(federation, state["feature_counts"], after["weights"], anchor, clients, round)
     return method.rate(round) * float(added.norm())
 
 

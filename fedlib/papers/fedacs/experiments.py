@@ -213,8 +213,8 @@ def train_in_one_place(data_set: str, network: str, images: int, epochs: int, se
     """A model that knows something, trained on this many images without clients: its weights and its test accuracy."""
     whole = federate(data_set, "iid", 1, network=network, samples=images, seed=seed)
     work = engine.Work(lr=0.1, batch=50, epochs=epochs)
-    weights = engine.train(whole, whole.start, np.array([0]), work, 1)[0]
-    return weights, engine.evaluate(whole, weights)["accuracy"]
+    weights = engine.train(whole, engine.Cohort(np.array([0]), whole.start), work, 1).weights[0]
+    return weights, engine.evaluate(whole.network, weights, whole.x_test, whole.y_test)["accuracy"]
 
 
 def shares_at_fixed_models(

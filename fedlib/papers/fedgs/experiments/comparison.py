@@ -14,7 +14,6 @@ import pandas as pd
 from fedlib.problem.federation import Federation
 from fedlib.runs.study import Run
 
-HE = 6**0.5  # width of the first weights for rectifiers; the paper prints no initialiser
 PRINTED_ROUNDS = 500
 
 
@@ -61,7 +60,7 @@ class FactorySetting:
     @property
     def federation(self) -> dict[str, Any]:
         """Arguments of `federate`: one device per writer."""
-        network = {"width": self.width, "hidden": self.hidden, "gain": HE}
+        network = {"width": self.width, "hidden": self.hidden, "start": "he"}
         data = {"data_set": self.data_set, "samples": self.samples, "test_samples": self.test_samples}
         deal = {"partitioner": "by_writer", "clients": self.devices}
         return data | deal | {"network": "cnn_leaf", "network_options": network}

@@ -12,7 +12,7 @@ import pandas as pd
 from fedlib import selection
 from fedlib.algorithms.fedgs import FedGS
 from fedlib.problem.federation import Federation, federate
-from fedlib.problem.queues import Streams
+from fedlib.problem.queues import SampleQueues
 from fedlib.problem.streams import generator
 from fedlib.selection import Selection
 from fedlib.selection.gbpcs import warm_up
@@ -105,8 +105,8 @@ def first_problems(park: Park, seed: int) -> FactoryProblems:
     return FactoryProblems(park, seed, counts, selection.real_distribution(federation.class_counts.numpy()))
 
 
-def _unused_streams(park: Park, federation: Federation) -> Streams:
-    return Streams(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
+def _unused_streams(park: Park, federation: Federation) -> SampleQueues:
+    return SampleQueues(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
 
 
 # Initialisers: Fig. 3
@@ -237,7 +237,7 @@ def training_share(park: Park, network: dict[str, int], iterations: int, seed: i
     federation = park.federation(seed, network)
     method = FedGS(**park.options, iterations=iterations)
     state = method.round(federation, method.init(federation), 1)
-    streams = Streams(federation, park.batch, state["taken"].numpy())
+    streams = SampleQueues(federation, park.batch, state["taken"].numpy())
     whole = _seconds(partial(method.round, federation, state, 2)) / iterations
     selecting = np.median([_seconds(partial(method.select, federation, streams.counts, t)) for t in range(10)])
     times = {"iteration, ms": 1e3 * whole, "selection, ms": 1e3 * selecting, "share": selecting / whole}

@@ -3,10 +3,10 @@
 import numpy as np
 
 from fedlib.selection.gbpcs import random_start
-from fedlib.selection.problem import Selection, Watch, checked, distance, largest, one_group
+from fedlib.selection.matching import Selection, Watch, checked, checked_single_group, distance, largest
 
 DRAWS = 1000  # as printed
-AT_ONCE = 100
+BATCH = 100  # draws that are scored together
 
 
 def random(A: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generator, watch: Watch | None = None) -> Selection:
@@ -23,14 +23,15 @@ def monte_carlo(
     A: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generator, watch: Watch | None = None
 ) -> Selection:
     """The best of `DRAWS` random selections of one group, the first among equals."""
-    A, y = one_group(A, y, size)
-    best, found = None, [np.inf]
-    for _ in range(DRAWS // AT_ONCE):
-        drawn = largest(rng.random((AT_ONCE, A.shape[-1])), size)
-        distances = distance(A, y, drawn)
+    A, y = checked_single_group(A, y, size)
+    best, lowest_distances = np.zeros(A.shape[-1], dtype=bool), [np.inf]
+    for _ in range(DRAWS // BATCH):
+        masks = largest(rng.random((BATCH, A.shape[-1])), size)
+        distances = distance(A, y, masks)
         lowest = int(np.argmin(distances))
-        if distances[lowest] < found[-1]:
-            best, found = drawn[lowest], [*found, distances[lowest]]
+        if distances[lowest] < lowest_distances[-1]:
+            best = masks[lowest]
+            lowest_distances.append(distances[lowest])
         if watch:
-            watch(found[-1])
-    return Selection(best, np.array(found[1:]))
+            watch(lowest_distances[-1])
+    return Selection(best, np.array(lowest_distances[1:]))
