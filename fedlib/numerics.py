@@ -1,10 +1,11 @@
 """Same seed, same digits: pin what the numeric libraries may choose by themselves.
 
-torch (MKL, oneDNN), NumPy and SciPy (OpenBLAS) pick their kernels by the processor they find, and sums change in the last
-digit with the kernel and with the number of threads. This module is imported before any of them and sets one choice that
-every x86-64 machine of the last ten years can make: AVX2 and one thread a process. Work is spread over processes instead.
-FEDLIB_NUMERICS=native leaves the instruction set to the libraries: results may differ in the last digits between machines,
-and `make bench` measures what that gains. (The compiled loops of `engine.compiled` write their sums out and need no pinning.)
+torch (MKL, oneDNN), NumPy and SciPy (OpenBLAS) pick their kernels by the processor they find, and sums change in the
+last digit with the kernel and with the number of threads. This module is imported before any of them and sets one
+choice that every x86-64 machine of the last ten years can make: AVX2 and one thread a process. Work is spread over
+processes instead. FEDLIB_NUMERICS=native leaves the instruction set to the libraries: results may differ in the last
+digits between machines, and `make bench` measures what that gains. (The compiled loops of `engine.compiled` write their
+sums out and need no pinning.)
 """
 
 import contextlib
@@ -72,7 +73,8 @@ def pin() -> None:
 
 
 def keep_memory() -> None:
-    """Let glibc keep freed memory instead of handing it back after every large tensor: page faults cost more than the sums.
+    """Let glibc keep freed memory instead of handing it back after every large tensor: page faults cost more than the
+    sums.
 
     Results do not change. Elsewhere than on glibc this does nothing.
     """

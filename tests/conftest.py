@@ -2,6 +2,8 @@
 
 import fedlib  # noqa: F401  isort: skip
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from torch import nn
@@ -36,7 +38,7 @@ def make_dataset():
 def small_network(kind: str, features: int, classes: int) -> nn.Sequential:
     """Softmax regression, or a dense network with two hidden layers like mlp200, but small."""
     widths = {"softmax": [features, classes], "dense": [features, 9, 7, classes]}[kind]
-    pairs = [layer for pair in zip(widths, widths[1:], strict=False) for layer in (nn.Linear(*pair), nn.ReLU())]
+    pairs = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), nn.ReLU())]
     return nn.Sequential(nn.Flatten(), *pairs[:-1])
 
 

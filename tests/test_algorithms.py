@@ -419,7 +419,7 @@ def test_fedpac_server_model_is_the_mean_of_the_combined_heads(make_federation):
     clients = algorithm.participants(fed, 1)
     local = readable.train(fed, engine.Cohort(clients, fed.start), algorithm.work(), 1).weights
     chosen = torch.as_tensor(clients)
-    mixing = algorithm.combination(fed, chosen)
+    mixing = algorithm.combination(algorithm.init(fed), chosen)
     heads = torch.stack([sum(share * head for share, head in zip(row, local, strict=True)) for row in mixing])
     assert_equal(state["heads"][chosen].flatten(), heads.flatten())
     sizes = fed.sizes[chosen]

@@ -1,4 +1,5 @@
-"""Pages and JupyterLab in a real browser, Debian's Chromium driven by Playwright. Screenshots go to artifacts/browser."""
+"""Pages and JupyterLab in a real browser, Debian's Chromium driven by Playwright. Screenshots go to
+artifacts/browser."""
 
 import contextlib
 import os
@@ -305,7 +306,8 @@ def test_solutions_wait_until_the_instructor_asks_for_them(chromium, course):
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory, course) -> Iterator[Callable[[str], str]]:
-    """JupyterLab on copies of the start notebook and of a lesson, with settings of its own; `lab(name)` is an address."""
+    """JupyterLab on copies of the start notebook and of a lesson, with settings of its own; `lab(name)` is an
+    address."""
     folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
     for notebook in (START_NOTEBOOK, course / "instructor" / LESSON_NOTEBOOK.name):
         nbformat.write(without_outputs(notebook), folder / notebook.name)

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from helpers import pictures as some_pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from fedlib import engine, wireless
 from fedlib.algorithms import create
@@ -17,6 +17,7 @@ from fedlib.engine import readable
 from fedlib.engine.minibatches import client_positions
 from fedlib.judging import checks, ledger
 from fedlib.papers.fcbafl import audits, experiments, pictures, results
+from fedlib.problem import layout
 from fedlib.problem.streams import generator
 from fedlib.wireless import Scenario
 
@@ -200,14 +201,12 @@ def test_wrong_options_are_refused():
         create("fcbafl", eta=-1.0)
     with pytest.raises(ValueError, match="full batches"):
         create("fcbafl", batch=None, steps=None, epochs=3)
-    with pytest.raises(ValueError, match="full batches"):
-        create("localdescent", batch=None, momentum=0.9)
 
 
-def test_a_convolutional_network_is_refused_by_name(make_federation):
-    fed = replace(make_federation(), network=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 4)))
-    with pytest.raises(ValueError, match="dense networks"):
-        global_loss(fed, fed.start)
+def test_the_global_loss_of_a_convolutional_network_is_the_mean_over_all_devices():
+    fed = some_pictures(l2=0.1)
+    mean = readable.gradient(fed, fed.start, torch.cat(fed.rows))[1]
+    assert global_loss(fed, fed.start) == pytest.approx(mean + 0.05 * float((fed.start**2).sum()), rel=1e-5)
 
 
 # --- the toy ----------------------------------------------------------------------------------------------------------

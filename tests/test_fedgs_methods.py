@@ -24,14 +24,14 @@ from torch.nn import functional
 
 from fedlib import engine
 from fedlib.algorithms import create
-from fedlib.algorithms.cgau import Gate, gate_biases, on_features, pretrain, with_condition
+from fedlib.algorithms.cgau import Gate, features, gate_biases, on_features, pretrain, with_condition
 from fedlib.algorithms.fedfusion import channels, halves
 from fedlib.algorithms.fedmmd import WIDTHS, mmd
 from fedlib.algorithms.fedopt import FedAdagrad, FedAdam, FedAvgM, FedYogi
-from fedlib.algorithms.ida import inverse_distance
+from fedlib.algorithms.ida import inverse_distance, training_accuracy
 from fedlib.data.dataset import from_arrays
 from fedlib.engine import readable
-from fedlib.problem import federation, layout, models
+from fedlib.problem import Network, federation, layout, models
 from fedlib.problem.queues import SampleQueues
 
 CLIENTS, WRITERS, CLASSES, SIDE = 11, 14, 4, 8
@@ -157,7 +157,7 @@ def test_network_options_shrink_the_network(deal):
     small, large = (deal(network_options={"width": width, "hidden": 6}) for width in (2, 3))
     assert small.start.numel() == 2 * 26 + 4 * 51 + 6 * (4 * 4 + 1) + 4 * 7
     assert large.start.numel() == 3 * 26 + 6 * 76 + 6 * (6 * 4 + 1) + 4 * 7
-    with pytest.raises(TypeError, match="depth"):
+    with pytest.raises(ValueError, match="depth"):
         deal(network_options={"depth": 2})
 
 
@@ -349,12 +349,12 @@ def test_inverse_distances_by_hand():
 def test_ida_and_its_variants_weigh_the_trained_models_by_hand(deal):
     fed, plain = deal(), create("ida", **LOCAL)
     clients = plain.participants(fed, 1)
-    local = engine.train(fed, fed.start, clients, plain.work(), 1)
+    local = engine.train(fed, engine.Cohort(clients, fed.start), plain.work(), 1).weights
     mean = local.double().mean(0)
     accuracy = []
     for own, client in zip(local, clients, strict=True):
-        layout.load(fed.network, own)
-        guesses = fed.network(readable.network_input(fed, fed.rows[client])).argmax(1)
+        layout.load(fed.network.layers, own)
+        guesses = fed.network.layers(readable.network_input(fed, fed.rows[client])).argmax(1)
         accuracy.append(float((guesses == fed.y[fed.rows[client]]).double().mean()))
     factors = {"ida": 1, "ida_intrac": 1 / np.maximum(accuracy, 0.25), "ida_fedavg": fed.sizes[clients].numpy()}
     for name, factor in factors.items():
@@ -405,8 +405,8 @@ def test_a_discrepancy_is_symmetric_and_zero_only_between_equals_and_padding_doe
 
 def test_the_exponential_is_torchs_and_autograd_goes_through():
     x = torch.linspace(-4, 3, 12, dtype=torch.float64).view(3, 4).requires_grad_()
-    torch.testing.assert_close(exponential(x), torch.exp(x))
-    assert torch.autograd.gradcheck(exponential, (x,))
+    torch.testing.assert_close(engine.exponential(x), torch.exp(x))
+    assert torch.autograd.gradcheck(engine.exponential, (x,))
 
 
 # FedFusion
@@ -463,7 +463,7 @@ def test_the_server_model_of_fedfusion_is_scored_as_two_equal_streams(deal, name
     fed, algorithm = deal(), create(name, **LOCAL)
     state = after_rounds(algorithm, fed, 3)
     both = ReadableFusion(fed, state["weights"], module_for(name, state["operator"], channels(fed.network)))
-    logits = both.logits(engine.conv.images(fed.x_test))
+    logits = both.logits(fed.network.inputs(fed.x_test))
     measured = algorithm.measure(fed, state)
     assert measured["loss"] == pytest.approx(float(functional.cross_entropy(logits, fed.y_test).detach()), rel=1e-5)
     assert measured["accuracy"] == pytest.approx(float((logits.argmax(1) == fed.y_test).double().mean()))
@@ -476,9 +476,9 @@ def test_fusion_of_feature_maps_needs_feature_maps(deal, name):
 
 
 def test_the_halves_of_a_network_make_up_the_whole():
-    network = models.build("cnn_leaf", 62, (28, 28), width=4, hidden=9)
+    network = Network(models.build("cnn_leaf", 62, (28, 28), width=4, hidden=9))
     extractor, classifier = halves(network)
-    assert [*extractor, *classifier] == [*network]
+    assert [*extractor, *classifier] == [*network.layers]
     assert channels(network) == 8
 
 
@@ -492,12 +492,12 @@ def test_a_gate_is_tanh_times_sigmoid():
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_conditions_are_added_to_the_biases_of_the_gated_layers(deal, layers):
-    heads = create("cgau", **LOCAL | GATED | {"layers": layers}).heads(deal())
-    biases = gate_biases(heads.network)
+    head = create("cgau", **LOCAL | GATED | {"layers": layers}).head_network(deal())
+    biases = gate_biases(head)
     assert len(biases) == layers * 2 * 5
     numbers = torch.arange(1.0, len(biases) + 1)
-    layout.load(heads.network, with_condition(torch.zeros_like(heads.start), biases, numbers))
-    *gated, last = layout.layers(heads.network)
+    layout.load(head.layers, with_condition(torch.zeros(head.size), biases, numbers))
+    *gated, last = layout.layers(head.layers)
     assert torch.cat([layer.bias for layer in gated]).tolist() == list(range(1, len(biases) + 1))
     assert not any(layer.weight.any() for layer in gated)
     assert not last.bias.any()
@@ -506,18 +506,19 @@ def test_conditions_are_added_to_the_biases_of_the_gated_layers(deal, layers):
 @pytest.mark.parametrize("layers", [1, 2])
 def test_cgau_equals_autograd_on_the_gated_formula(deal, layers):
     fed, algorithm = deal(), create("cgau", **LOCAL | GATED | {"layers": layers})
-    heads, state = algorithm.heads(fed), algorithm.init(fed)
+    state = algorithm.init(fed)
+    heads = on_features(fed, state["extractor"], np.arange(fed.clients), algorithm.head_network(fed))
     for round in (1, 2, 3):
         expected = state["conditions"].clone()
 
         def train_client(client, batches, state=state, expected=expected):
-            layout.load(heads.network, state["weights"])
-            head = GatedHead(layout.layers(heads.network), state["conditions"][client])
+            layout.load(heads.network.layers, state["weights"])
+            head = GatedHead(layout.layers(heads.network.layers), state["conditions"][client])
             for rows in batches:
                 loss = functional.cross_entropy(head(heads.x[rows].flatten(1)), heads.y[rows])
                 descend(list(head.parameters()), loss, algorithm.lr)
             expected[client] = torch.cat([part.detach() for part in head.conditions])
-            return layout.flatten(heads.network)
+            return layout.flatten(heads.network.layers)
 
         weights = averaged(heads, algorithm, round, train_client)
         state = algorithm.round(fed, state, round)
@@ -534,17 +535,19 @@ def test_conditions_stay_with_their_clients(deal):
 
 def test_a_client_is_judged_with_its_own_condition_on_its_own_samples(deal):
     fed, algorithm = deal(), create("cgau", **LOCAL | GATED)
-    heads, state = algorithm.heads(fed), algorithm.init(fed)
-    alone = engine.evaluate(heads, state["weights"])
+    head, state = algorithm.head_network(fed), algorithm.init(fed)
+    x = features(fed.network, state["extractor"], fed.x_test)
+    alone = engine.evaluate(head, state["weights"], x, fed.y_test)
     assert algorithm.measure(fed, state) == pytest.approx(alone)
     state["conditions"][4] = 3.0
-    own = heads.test_clients == 4
-    judged = with_condition(state["weights"], gate_biases(heads.network), state["conditions"][4])
-    judges = {True: judged, False: state["weights"]}
-    parts = [replace(heads, x_test=heads.x_test[own == side], y_test=heads.y_test[own == side]) for side in judges]
-    scores = [engine.evaluate(part, weights) for part, weights in zip(parts, judges.values(), strict=True)]
+    fourth = fed.test_clients == 4
+    judged = with_condition(state["weights"], gate_biases(head), state["conditions"][4])
+    models = {True: judged, False: state["weights"]}
+    scores = {
+        side: engine.evaluate(head, models[side], x[fourth == side], fed.y_test[fourth == side]) for side in models
+    }
     for score in ("loss", "accuracy"):
-        expected = sum(len(part.y_test) * found[score] for part, found in zip(parts, scores, strict=True)) / len(own)
+        expected = sum(int((fourth == side).sum()) * scores[side][score] for side in models) / len(fourth)
         assert algorithm.measure(fed, state)[score] == pytest.approx(expected)
     assert algorithm.measure(fed, state)["loss"] != pytest.approx(alone["loss"])
 
@@ -554,11 +557,13 @@ def test_the_extractor_learns_from_held_out_devices_alone(deal):
     strange = replace(fed, y=torch.zeros_like(fed.y), x=torch.zeros_like(fed.x))
     assert torch.equal(pretrain(fed, work), pretrain(strange, work))
     x, y = fed.held_out
-    pooled = readable.train_one(replace(fed, x=x, y=y, rows=(torch.arange(len(y)),)), fed.start, 0, work, 0)
-    assert_equal(pretrain(fed, work), pooled)
-    layout.load(fed.network, pooled)
-    expected = fed.network[:-1](engine.conv.images(fed.x_test)).detach()
-    torch.testing.assert_close(on_features(fed, work).x_test.flatten(1), expected, rtol=1e-3, atol=1e-4)
+    heap = replace(fed, x=x, y=y, rows=(torch.arange(len(y)),))
+    pooled = readable.train(heap, engine.Cohort([0], fed.start), work, 0).weights[0]
+    extractor = pretrain(fed, work)
+    assert_equal(extractor, pooled[: fed.network.head.start])
+    layout.load(fed.network.layers, pooled)
+    expected = fed.network.layers[:-1](fed.network.inputs(fed.x_test)).detach()
+    torch.testing.assert_close(features(fed.network, extractor, fed.x_test).flatten(1), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_cgau_needs_a_convolutional_extractor(deal):
@@ -569,4 +574,6 @@ def test_cgau_needs_a_convolutional_extractor(deal):
 def test_personal_scores_of_one_shared_model_are_its_scores(deal):
     fed = deal()
     weights = fed.start + 0.05
-    assert evaluate_own(fed, lambda client: weights) == pytest.approx(engine.evaluate(fed, weights))
+    shared = engine.evaluate(fed.network, weights, fed.x_test, fed.y_test)
+    arguments = (fed.network, lambda client: weights, fed.x_test, fed.y_test, fed.test_clients)
+    assert engine.evaluate_personal(*arguments) == pytest.approx(shared)

@@ -98,7 +98,8 @@ def in_a_process(told: str, under: tuple[str, ...] = (), **environment: str) -> 
 
 
 def emulated(told: str, tries: int = 3) -> str:
-    """`in_a_process` on an emulated Haswell. The emulator itself now and then crashes: that says nothing about digits."""
+    """`in_a_process` on an emulated Haswell. The emulator itself now and then crashes: that says nothing about
+    digits."""
     for _ in range(tries):
         try:
             return in_a_process(told, under=("qemu-x86_64", "-cpu", "Haswell"))

@@ -1,4 +1,5 @@
-"""`fedlib plan`: the runs of every notebook are found without running them, priced by kind and shared out to workers."""
+"""`fedlib plan`: the runs of every notebook are found without running them, priced by kind and shared out to
+workers."""
 
 import json
 import os
@@ -23,8 +24,8 @@ from fedlib.runs.plan import kinds, measure
 from fedlib.runs.plan.kinds import Cost
 from fedlib.runs.study import Run
 
-# Counted by hand from the notebooks and conf/paper; a run that a notebook asks for twice counts once. Beyond quick scale those
-# with other numbers of methods, columns or seeds.
+# Counted by hand from the notebooks and conf/paper; a run that a notebook asks for twice counts once. Beyond quick
+# scale those with other numbers of methods, columns or seeds.
 COUNTS: dict[str, dict[str, int]] = {
     "quick": {
         "start.here": (2 + 2) * 3,
@@ -94,7 +95,8 @@ RUNS = f"""
 federation = {a_run().federation}
 runs = []
 for seed in range(seeds):
-    runs.append(Run("fedavg", federation, 3, seed, {{"epochs": 2, "batch": 10, "lr": 0.1}}, label={{"method": "FedAvg"}}))
+    runs.append(Run("fedavg", federation, 3, seed, {{"epochs": 2, "batch": 10, "lr": 0.1}}, label={{"method":
+    "FedAvg"}}))
 frame = study.execute(runs)
 best = frame.loc[frame["accuracy"].idxmax(), "seed"]
 """
@@ -267,7 +269,8 @@ def test_a_measurement_runs_in_a_process_of_its_own_and_says_why_it_could_not(ow
 
 
 def test_a_round_is_projected_from_parts_on_the_line_that_its_time_follows(monkeypatch):
-    """With a clock that a pass over a share of the data moves by 0.1 + share * (2 + 3 * passes), the whole comes out."""
+    """With a clock that a pass over a share of the data moves by 0.1 + share * (2 + 3 * passes), the whole comes
+    out."""
     run = a_run(options=a_run().options | {"epochs": 20, "batch": 5})
     shares = {}
 

@@ -351,7 +351,8 @@ def test_an_unknown_method_or_option_is_answered_before_anything_runs(store_fold
 
 
 def test_the_code_that_runs_depend_on_is_part_of_the_key():
-    """What a method imports from the package is digested, or is data (in the key by its bytes) or the pinning itself."""
+    """What a method imports from the package is digested, or is data (in the key by its bytes) or the pinning
+    itself."""
     told = "import fedlib.algorithms, sys; print(*(name for name in sys.modules if name.startswith('fedlib.')))"
     root = Path(fedlib.__file__).parents[1]
     found = subprocess.run([sys.executable, "-c", told], cwd=root, capture_output=True, text=True, check=True).stdout

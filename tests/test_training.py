@@ -245,7 +245,8 @@ def test_the_usual_loss_written_as_a_loss_of_ones_own_changes_nothing(make_feder
 
 
 def test_a_loss_sees_the_representation_and_ignores_padding(make_federation):
-    """One full batch per epoch: the step is the gradient of cross-entropy plus the mean square of the representation."""
+    """One full batch per epoch: the step is the gradient of cross-entropy plus the mean square of the
+    representation."""
     fed, work = make_federation("dense"), Work(lr=0.5, batch=1000, epochs=1)
 
     def loss(representation, logits, batch):

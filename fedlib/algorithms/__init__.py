@@ -1,8 +1,8 @@
 """The methods, one file each; each reads like its paper's algorithm box.
 
-`create("fedavg", participation=0.1, epochs=5)` makes one by its lower-case name, `REGISTRY` lists them all. A method is a
-frozen dataclass of hyper-parameters with `init` (the first state), `round` (from one state to the next) and `measure` (what
-is recorded): see `algorithm`. To add one, write one file here; it is found by itself.
+`create("fedavg", participation=0.1, epochs=5)` makes one by its lower-case name, `REGISTRY` lists them all. A method is
+a frozen dataclass of hyper-parameters with `init` (the first state), `round` (from one state to the next) and `measure`
+(what is recorded): see `algorithm`. To add one, write one file here; it is found by itself.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """ACFMO: adaptive central federated momentum optimisation (Zhao, Lu, Cai: "Adaptive Central Acceleration with Variance
 Control for Robust Federated Optimization in Ubiquitous Intelligence", IEEE IoT Journal 2025), Section IV.
 
-The server takes an Adam-like step on the participants' pooled gradient, the anchor; the participants then take K small steps
-whose noise is controlled by that anchor, and their drift is added, scaled by how common each feature is.
+The server takes an Adam-like step on the participants' pooled gradient, the anchor; the participants then take K small
+steps whose noise is controlled by that anchor, and their drift is added, scaled by how common each feature is.
 """
 
 from dataclasses import dataclass
@@ -87,12 +87,14 @@ class ACFMO(Algorithm):
 
 
 def feature_counts(federation: Federation) -> torch.Tensor:
-    """n_i^j, how many samples of client i have a non-zero j-th input; the ones of the bias count too; (clients, inputs)."""
+    """n_i^j, how many samples of client i have a non-zero j-th input; the ones of the bias count too; (clients,
+    inputs)."""
     return torch.stack([(federation.x[rows] != 0).sum(0) for rows in federation.rows]).float()
 
 
 def feature_scale(federation: Federation, feature_counts: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
-    """Diagonal of Lambda_i, Eq. (13): (n^j / n) / (n_i^j / n_i), 0 where the client never sees feature j; (clients, inputs)."""
+    """Diagonal of Lambda_i, Eq. (13): (n^j / n) / (n_i^j / n_i), 0 where the client never sees feature j; (clients,
+    inputs)."""
     commonness = feature_counts.sum(0) / federation.sizes.sum()  # n^j / n
     counts = feature_counts[torch.as_tensor(clients)]
     sizes = sizes_of(federation, clients).unsqueeze(1)

@@ -1,8 +1,9 @@
 """What every method is: hyper-parameters, a first state, and a step from one state to the next.
 
-A state is plain data, names to tensors, so that a run can be stopped, saved and resumed at any round. A method knows nothing
-about processes, files or plots. A new method is one file beside this one with one frozen dataclass derived from `Algorithm`.
-The type of each hyper-parameter states its limits (`problem.limits`), which are checked here, once, for all methods.
+A state is plain data, names to tensors, so that a run can be stopped, saved and resumed at any round. A method knows
+nothing about processes, files or plots. A new method is one file beside this one with one frozen dataclass derived from
+`Algorithm`. The type of each hyper-parameter states its limits (`problem.limits`), which are checked here, once, for
+all methods.
 """
 
 from dataclasses import dataclass, fields

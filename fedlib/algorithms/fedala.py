@@ -1,6 +1,7 @@
 """FedALA (Zhang et al., AAAI 2023): each client mixes the received head with its own last one, element by element.
 
-The mixing weights A_i in [0, 1] are learnt on the client's data before local training: w_i = last_i + A_i * (w - last_i).
+The mixing weights A_i in [0, 1] are learnt on the client's data before local training: w_i = last_i + A_i * (w -
+last_i).
 """
 
 from dataclasses import dataclass
@@ -12,14 +13,14 @@ from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size, replaced
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.problem import Federation
-from fedlib.problem.limits import Positive, Whole
+from fedlib.problem.limits import NonNegative, Whole
 
 
 @dataclass(frozen=True)
 class FedALA(FedAvg):
     """FedAvg from a mixed start; mixing weights held at one would be FedAvg."""
 
-    mix_lr: Positive = 1.0  # eta, step of the mixing weights
+    mix_lr: NonNegative = 1.0  # eta, step of the mixing weights; 0 holds them at one, which is FedAvg
     mix_steps: Whole = 1  # gradient steps on the mixing weights per round
 
     def init(self, federation: Federation) -> State:

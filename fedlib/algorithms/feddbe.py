@@ -1,8 +1,8 @@
 """FedDBE (Zhang et al., NeurIPS 2023): a bias memory per client takes up what is peculiar to its data.
 
-Client i classifies x + b_i. The memory b_i stays at the client; a mean regulariser pulls the client's mean representation
-towards the consensus of all clients, so that the shared head sees alike data everywhere. With a frozen extractor the
-regulariser acts on the memory alone. The server model is judged without any memory.
+Client i classifies x + b_i. The memory b_i stays at the client; a mean regulariser pulls the client's mean
+representation towards the consensus of all clients, so that the shared head sees alike data everywhere. With a frozen
+extractor the regulariser acts on the memory alone. The server model is judged without any memory.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,8 @@ class FedDBE(FedAvg):
 
 
 def mean_offsets(federation: Federation) -> torch.Tensor:
-    """Each client's mean representation less the consensus z-bar^g over all clients; exchanged once, before training."""
+    """Each client's mean representation less the consensus z-bar^g over all clients; exchanged once, before
+    training."""
     class_shares = federation.class_counts / federation.sizes.unsqueeze(1)
     means = engine.product(class_shares.unsqueeze(1), class_means(federation)[:, :, :-1]).squeeze(1)
     return means - mean_by_size(federation, np.arange(federation.clients), means)

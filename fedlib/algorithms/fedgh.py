@@ -1,7 +1,7 @@
 """FedGH (Yi et al., ACM Multimedia 2023): the server trains a shared head on the clients' class prototypes.
 
-A prototype is the mean representation of one class at one client. With a frozen extractor (here HoG) the prototypes never change, and
-the head that clients receive is the only thing that learns.
+A prototype is the mean representation of one class at one client. With a frozen extractor (here HoG) the prototypes
+never change, and the head that clients receive is the only thing that learns.
 """
 
 from dataclasses import dataclass

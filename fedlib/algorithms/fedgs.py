@@ -37,7 +37,7 @@ class FedGS(Algorithm):
         super().__post_init__()
         if self.participation != 1:
             raise ValueError(
-                f"participation={self.participation}: FedGS draws its devices itself, so leave it at 1 and set `devices`"
+                f"participation={self.participation}: FedGS draws its devices itself: leave it at 1, set `devices`"
             )
         if self.presampled > self.devices:
             raise ValueError(f"presampled={self.presampled} must lie between 0 and devices={self.devices}")

@@ -1,8 +1,8 @@
 """FedPAC (Xu, Tong, Huang, ICLR 2023): each client receives its own combination of the participants' heads.
 
-The combination minimises an estimate of the client's error: variance of each head plus the distance between class statistics,
-a quadratic programme over the simplex for each client. With a frozen extractor (here HoG) the statistics are those of the features, and
-the alignment of features has nothing to act on.
+The combination minimises an estimate of the client's error: variance of each head plus the distance between class
+statistics, a quadratic programme over the simplex for each client. With a frozen extractor (here HoG) the statistics
+are those of the features, and the alignment of features has nothing to act on.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ RELAXATION = 1.6  # of alternating directions; 1.5 to 1.8 is the usual choice
 
 @dataclass(frozen=True)
 class FedPAC(FedAvg):
-    """Local training from the client's own combined head; the server model is the mean of the combined heads by data size."""
+    """Local training from the client's own combined head; the server model is the mean of the combined heads by data
+    size."""
 
     iterations: Count = 15  # of the programme; on HoG features what is left is below a tenth of the variance
 
@@ -56,8 +57,8 @@ class FedPAC(FedAvg):
 
 
 def class_statistics(federation: Federation) -> State:
-    """Inner products of the clients' statistics h_i = (p_i(k) * mean of class k)_k, each client's variance over n_i, and the
-    largest eigenvalue of the former.
+    """Inner products of the clients' statistics h_i = (p_i(k) * mean of class k)_k, each client's variance over n_i,
+    and the largest eigenvalue of the former.
 
     Combination weights add up to one, so what all h_i have in common cancels; it is taken out here.
     """
@@ -79,9 +80,9 @@ def largest_eigenvalue(matrix: torch.Tensor) -> float:
 def combine(gram: torch.Tensor, variance: torch.Tensor, largest: float, iterations: int) -> torch.Tensor:
     """Row i minimises sum_j a_j^2 V_j + |h_i - sum_j a_j h_j|^2 over the simplex; all rows at once.
 
-    By the method of alternating directions: a linear solve, which all rows share, then the nearest point of the simplex. Few
-    iterations are enough because the solve takes care of the few large eigenvalues of `gram` (`largest`, about), which make
-    gradient steps small.
+    By the method of alternating directions: a linear solve, which all rows share, then the nearest point of the
+    simplex. Few iterations are enough because the solve takes care of the few large eigenvalues of `gram` (`largest`,
+    about), which make gradient steps small.
     """
     penalty = float(np.sqrt(float(variance.mean()) * largest) / 2 or 1.0)
     inverse = np.linalg.inv((gram + torch.diag(variance + penalty)).double().numpy())
@@ -98,7 +99,8 @@ def combine(gram: torch.Tensor, variance: torch.Tensor, largest: float, iteratio
 def project_to_simplex(points: torch.Tensor) -> torch.Tensor:
     """The nearest point with non-negative entries that sum to one, row by row: points - t, cut at zero.
 
-    The sum falls with t along a convex curve of straight pieces, so Newton's method from the left finds t in a few steps.
+    The sum falls with t along a convex curve of straight pieces, so Newton's method from the left finds t in a few
+    steps.
     """
     level, above = points.max(1, keepdim=True).values - 1, torch.empty_like(points)
     for _ in range(points.shape[1]):

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 from fedlib import engine
-from fedlib.algorithms.acfmo import ACFMO, feature_scale
+from fedlib.algorithms.acfmo import ACFMO, feature_counts, feature_scale
 from fedlib.algorithms.algorithm import State, mean_by_size
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.course import start, toy

@@ -18,8 +18,8 @@ Loss = Callable[[torch.Tensor, torch.Tensor, "Batch"], torch.Tensor]  # of repre
 class Batch:
     """The minibatches of one step, one per client; the clients come first in all tensors.
 
-    Samples are gathered when they are first asked for. (Methods, not closures: a closure would form a reference cycle and
-    keep the samples alive for longer.)
+    Samples are gathered when they are first asked for. (Methods, not closures: a closure would form a reference cycle
+    and keep the samples alive for longer.)
     """
 
     federation: Federation

@@ -1,8 +1,8 @@
 """Convolutional networks: one client at a time on a thread of its own, gradients by autograd.
 
-Grouped convolutions or vmap over clients gain nothing on a processor. What helps is channels-last memory, pooling before
-the rectifier (see `models`) and both in one pass with the convolution (`compiled.convolution`), flat weights, and one core
-for each client.
+Grouped convolutions or vmap over clients gain nothing on a processor. What helps is channels-last memory, pooling
+before the rectifier (see `models`) and both in one pass with the convolution (`compiled.convolution`), flat weights,
+and one core for each client.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,8 @@ Objective = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of represent
 
 
 def outputs(layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Representation (batch, units) and logits (batch, classes) of one model, flat weights (weights,); autograd goes through."""
+    """Representation (batch, units) and logits (batch, classes) of one model, flat weights (weights,); autograd goes
+    through."""
     return _forward(layers, _parameters(layers, weights), x)
 
 
@@ -145,8 +146,8 @@ def gradient(
 def objective_gradient(
     layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor, objective: Objective
 ) -> tuple[torch.Tensor, float]:
-    """Gradient and value of `objective(representation, logits)`. The layers are autograd's leaves, so it never handles the
-    flat vector."""
+    """Gradient and value of `objective(representation, logits)`. The layers are autograd's leaves, so it never handles
+    the flat vector."""
     with torch.enable_grad():
         parameters = [
             (weight.detach().requires_grad_(), bias.detach().requires_grad_())

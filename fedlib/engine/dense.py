@@ -1,8 +1,8 @@
 """Dense networks: stacked weights (clients, weights) in, stacked results out; the loops are in `compiled.dense`.
 
-Samples carry the column of ones that meets the biases, (..., inputs + 1). A loss may be any function of representation and
-logits: autograd follows it back to these two, and from there on the gradient is written out, straight into the flat layout.
-(Layer by layer, autograd would allocate a full gradient for every slice.)
+Samples carry the column of ones that meets the biases, (..., inputs + 1). A loss may be any function of representation
+and logits: autograd follows it back to these two, and from there on the gradient is written out, straight into the flat
+layout. (Layer by layer, autograd would allocate a full gradient for every slice.)
 """
 
 import numpy as np
@@ -46,7 +46,8 @@ def gradients(
     l2: float = 0.0,
     losses: np.ndarray = NO_LOSSES,
 ) -> torch.Tensor:
-    """Gradient of sum_b share_b * cross-entropy_b + l2/2 * |w|^2 over rows[first[c] : last[c]] of x, for each client c."""
+    """Gradient of sum_b share_b * cross-entropy_b + l2/2 * |w|^2 over rows[first[c] : last[c]] of x, for each client
+    c."""
     out = torch.empty(weights.shape)
     arrays = (tensor.contiguous().numpy() for tensor in (weights, x, y, rows, share))
     loops.gradients(_table(blocks), *arrays, first, last, np.float32(l2), out.numpy(), losses)
@@ -86,8 +87,8 @@ def softmax_difference(
 
 
 def outputs(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Representation (clients, batch, units) and logits (clients, batch, classes) of x (clients, batch, inputs + 1); with
-    a way back to the weights where a gradient is wanted."""
+    """Representation (clients, batch, units) and logits (clients, batch, classes) of x (clients, batch, inputs + 1);
+    with a way back to the weights where a gradient is wanted."""
     if torch.is_grad_enabled() and weights.requires_grad:
         return _Outputs.apply(weights, x, blocks)  # type: ignore[return-value]
     return ForwardPass(blocks, weights, x).outputs()

@@ -1,9 +1,9 @@
 """Arithmetic on tensors whose digits do not depend on the processor.
 
-torch multiplies with MKL, which takes other kernels on Intel's processors than on AMD's even when told to stay with AVX2.
-NumPy multiplies with OpenBLAS, which keeps to the kernels it is told (`numerics` names them), and is faster on the skinny
-matrices of this field. Square roots, exponentials and logarithms of whole tensors likewise: torch asks MKL, which
-approximates; NumPy rounds alike everywhere. (torch's `softmax` and `cross_entropy` have no such trouble.)
+torch multiplies with MKL, which takes other kernels on Intel's processors than on AMD's even when told to stay with
+AVX2. NumPy multiplies with OpenBLAS, which keeps to the kernels it is told (`numerics` names them), and is faster on
+the skinny matrices of this field. Square roots, exponentials and logarithms of whole tensors likewise: torch asks MKL,
+which approximates; NumPy rounds alike everywhere. (torch's `softmax` and `cross_entropy` have no such trouble.)
 """
 
 import numpy as np

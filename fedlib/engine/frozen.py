@@ -1,8 +1,8 @@
-"""What models that stay as they are make of the clients' samples: for methods that keep a frozen model beside the trained
-one.
+"""What models that stay as they are make of the clients' samples: for methods that keep a frozen model beside the
+trained one.
 
-Such a model has one output for each sample, so several local epochs need it only once: it is computed before training and
-looked up by row. Cropped and flipped samples differ from step to step; for these it is computed anew.
+Such a model has one output for each sample, so several local epochs need it only once: it is computed before training
+and looked up by row. Cropped and flipped samples differ from step to step; for these it is computed anew.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from fedlib.problem import Federation, Network
 def frozen_outputs(
     federation: Federation, network: Network, weights: torch.Tensor, clients: np.ndarray
 ) -> Callable[[Batch], torch.Tensor]:
-    """The last layer's output of one shared model for the samples of a batch, (clients, batch, ...); `network` may be the
-    beginning of the federation's."""
+    """The last layer's output of one shared model for the samples of a batch, (clients, batch, ...); `network` may be
+    the beginning of the federation's."""
     if federation.augmentation is not None:
 
         def compute(batch: Batch) -> torch.Tensor:

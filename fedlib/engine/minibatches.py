@@ -16,7 +16,8 @@ Batches = list[np.ndarray] | np.ndarray  # one array of positions per minibatch
 
 @dataclass(frozen=True)
 class Work:
-    """Local stochastic gradient descent: `epochs` passes over a client's data, or `steps` batches drawn with replacement."""
+    """Local stochastic gradient descent: `epochs` passes over a client's data, or `steps` batches drawn with
+    replacement."""
 
     lr: NonNegative  # step size
     batch: Count | None  # samples per minibatch; None takes all of the client's in every step
@@ -111,8 +112,8 @@ def draw(
     rates: torch.Tensor | None = None,
     limit: np.ndarray | None = None,
 ) -> Minibatches:
-    """The minibatches of a round. `rates` are the clients' own step sizes, instead of `work.lr`; `limit` cuts each client's
-    minibatches short after so many."""
+    """The minibatches of a round. `rates` are the clients' own step sizes, instead of `work.lr`; `limit` cuts each
+    client's minibatches short after so many."""
     drawn = [client_positions(federation, client, work, round) for client in clients]
     if limit is not None:
         drawn = [batches[:most] for batches, most in zip(drawn, limit, strict=True)]

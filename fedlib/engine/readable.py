@@ -74,8 +74,8 @@ def train_one(
     step: ReadableStep | None = None,
     proximal: float = 0.0,
 ) -> tuple[torch.Tensor, Memory, int, float]:
-    """Local SGD of one client of a cohort: its weights, memory, number of steps and mean loss; `step` as in `train`, without
-    the leading dimension."""
+    """Local SGD of one client of a cohort: its weights, memory, number of steps and mean loss; `step` as in `train`,
+    without the leading dimension."""
     client, start = int(cohort.clients[position]), cohort.weights[position]
     weights, velocity = start.clone(), torch.zeros_like(start)
     memory = {name: values[position].clone() for name, values in cohort.memory.items()}

@@ -1,7 +1,8 @@
 """Threads that train clients side by side inside one process.
 
-A client is trained by one thread from start to end and every product runs on one core, so the result does not depend on the
-number of threads. Worker processes of a study get one thread each (FEDLIB_THREADS=1): cores are never shared out twice.
+A client is trained by one thread from start to end and every product runs on one core, so the result does not depend on
+the number of threads. Worker processes of a study get one thread each (FEDLIB_THREADS=1): cores are never shared out
+twice.
 """
 
 import os
@@ -42,7 +43,8 @@ def _pool(width: int) -> ThreadPoolExecutor:
 
 
 def parts(count: int, flops: float) -> list[slice]:
-    """`count` clients in parts for the threads: several for each thread where there is enough work, so that none waits long."""
+    """`count` clients in parts for the threads: several for each thread where there is enough work, so that none waits
+    long."""
     wanted = 1 if threads() == 1 else min(count, int(flops // THREAD_FLOPS)) or 1
     return slices(count, wanted)
 

@@ -1,7 +1,7 @@
 """Local training of many clients at once, and the step of plain averaging.
 
-A client's training depends on nothing but the client: everything that belongs to it travels in a `Cohort`, so splitting a
-cohort over threads or into parts that fit into memory can never misassign it.
+A client's training depends on nothing but the client: everything that belongs to it travels in a `Cohort`, so splitting
+a cohort over threads or into parts that fit into memory can never misassign it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -91,10 +91,10 @@ def train(
 ) -> Trained:
     """Local training of a cohort.
 
-    Clients descend the gradients of their minibatches, plus the cohort's `correction` and `proximal` * (weights - start).
-    `step(weights, memory, batch)` replaces the gradient by any direction: it gets the stacked weights and memory of the
-    clients that take the step and returns the direction to descend and the memory afterwards. `losses` asks for the mean
-    loss that each client sees on its way.
+    Clients descend the gradients of their minibatches, plus the cohort's `correction` and `proximal` * (weights -
+    start). `step(weights, memory, batch)` replaces the gradient by any direction: it gets the stacked weights and
+    memory of the clients that take the step and returns the direction to descend and the memory afterwards. `losses`
+    asks for the mean loss that each client sees on its way.
     """
     if federation.network.dense and step is None:
         return _train_compiled(federation, cohort, work, round, proximal, losses)
@@ -238,8 +238,8 @@ def _move(weights: torch.Tensor, update: torch.Tensor, rate: torch.Tensor | floa
 
 
 def _batch(federation: Federation, minibatches: Minibatches, steps: np.ndarray, work: Work) -> Batch:
-    """The minibatches of these steps. Stacked ones are padded to one width, whoever trains beside them: padding changes how
-    a loss is summed up, and company must not."""
+    """The minibatches of these steps. Stacked ones are padded to one width, whoever trains beside them: padding changes
+    how a loss is summed up, and company must not."""
     network = federation.network
     width = work.width(federation) if network.dense else int((minibatches.last - minibatches.first)[steps].max())
     places, share = minibatches.stacked(steps, width)

@@ -1,7 +1,7 @@
 """A federation: one data set dealt to clients, the network they train and the seed all draws derive from.
 
-The samples of a client lie side by side in memory (unless clients share samples), so that a client's data is a slice and
-no loader stands between the arrays and the matrix products.
+The samples of a client lie side by side in memory (unless clients share samples), so that a client's data is a slice
+and no loader stands between the arrays and the matrix products.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from torch import nn
 
 from fedlib import data
 from fedlib.problem import inputs, models, partition
-from fedlib.problem.limits import Count, NonNegative, Part, Whole, bind, validated
+from fedlib.problem.limits import Count, NonNegative, Part, Whole, bind, checked, validated
 from fedlib.problem.network import Network
 from fedlib.problem.streams import generator
 
@@ -95,14 +95,14 @@ def assemble(
     standardise: inputs.Standardise = None,
     crop: int = 0,
     flip: bool = False,
-    start_rule: str = "default",
+    start: models.StartRule = "default",
 ) -> Federation:
     """Lay the samples out client by client and prepare them for the network."""
     if empty := [client for client, part in enumerate(parts) if len(part) == 0]:
         raise ValueError(f"clients {empty} have no samples: leave them out, or deal so that every client gets some")
     images = dataset.x_train.unsqueeze(-1) if dataset.x_train.ndim == 3 else dataset.x_train
     scale = inputs.standard(images, standardise)
-    network = Network(layers, scale, start_rule)  # type: ignore[arg-type]  # `initialise` checks the rule
+    network = Network(layers, scale, checked("start", start, models.StartRule))
     shape = tuple(images.shape[1:])
     x, y, rows = _laid_out(dataset, parts)
     return Federation(
@@ -170,7 +170,7 @@ def federate(
     dataset = _validating(data.load(data_set), validation_share, seed)
     parts = _dealt(dataset, partitioner, clients, samples, client_samples, seed, options)
     sized = dict(network_options or {})
-    shaping = {"standardise": standardise, "crop": crop, "flip": flip, "start_rule": sized.pop("start", "default")}
+    shaping = {"standardise": standardise, "crop": crop, "flip": flip, "start": sized.pop("start", "default")}
     layers = models.build(network, len(dataset.classes), sample_shape(dataset), **sized)
     writers = _writers_of(dataset, parts) if partitioner == "by_writer" else None
     if test_share is not None:

@@ -1,8 +1,8 @@
-"""How stored samples become a network's input: bytes as shares of one, standardised where asked for, cropped and flipped
-while training.
+"""How stored samples become a network's input: bytes as shares of one, standardised where asked for, cropped and
+flipped while training.
 
-Statistics come from the training set. A crop shifts an image by up to `crop` pixels in both directions, and what moves in
-is black, as if the image had a black border; then every other image, by chance, is mirrored.
+Statistics come from the training set. A crop shifts an image by up to `crop` pixels in both directions, and what moves
+in is black, as if the image had a black border; then every other image, by chance, is mirrored.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,8 @@ def as_floats(x: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """(x - mean) / deviation, for samples whose channels come last: (channels,), or one number for each place and channel."""
+    """(x - mean) / deviation, for samples whose channels come last: (channels,), or one number for each place and
+    channel."""
 
     mean: torch.Tensor
     deviation: torch.Tensor
@@ -33,7 +34,8 @@ class Standard:
 
 
 def standard(x: torch.Tensor, standardise: Standardise) -> Standard | None:
-    """The statistics of samples (n, height, width, channels) or (n, features); a constant feature keeps deviation one."""
+    """The statistics of samples (n, height, width, channels) or (n, features); a constant feature keeps deviation
+    one."""
     if standardise is None:
         return None
     if not isinstance(standardise, str):

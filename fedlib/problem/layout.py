@@ -1,7 +1,7 @@
 """How a network's weights lie in one flat vector.
 
-Each linear or convolutional layer is a block of (outputs) x (inputs + 1): one row an output, the bias in the last column.
-So the bias is the weight of a feature that is always one, and server arithmetic is arithmetic on vectors.
+Each linear or convolutional layer is a block of (outputs) x (inputs + 1): one row an output, the bias in the last
+column. So the bias is the weight of a feature that is always one, and server arithmetic is arithmetic on vectors.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ class Block:
         return self.start + self.outputs * (self.inputs + 1)
 
     def view(self, flat):
-        """The layer of flat vectors (..., weights), torch's or NumPy's, as (..., outputs, inputs + 1), without a copy."""
+        """The layer of flat vectors (..., weights), torch's or NumPy's, as (..., outputs, inputs + 1), without a
+        copy."""
         return flat[..., self.start : self.stop].reshape(*flat.shape[:-1], self.outputs, self.inputs + 1)
 
 

@@ -1,7 +1,8 @@
 """What an option may be, stated in its type: `lr: Positive = 0.1`, `batch: Count = 16`, `steps: Count | None = None`.
 
-`checked` compares a value with such a type and answers a wrong one with what would be right; `validated` does so for the
-arguments of a function. Methods, `federate` and `simulate` use nothing else, so a bad option fails before anything runs.
+`checked` compares a value with such a type and answers a wrong one with what would be right; `validated` does so for
+the arguments of a function. Methods, `federate` and `simulate` use nothing else, so a bad option fails before anything
+runs.
 
 >>> checked("lr", float("nan"), Positive)
 Traceback (most recent call last):
@@ -100,12 +101,14 @@ def _plain(value: Any, kind: Any) -> Any:
 
 
 def _number(value: Any, plain: type, limit: Limit) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, Integral if plain is int else Real):
+    fits = not isinstance(value, bool) and _is_finite(value, Integral if plain is int else Real)
+    if not fits or not limit.holds(value):
         raise ValueError
-    number = plain(value)
-    if not math.isfinite(number) or not limit.holds(number):
-        raise ValueError
-    return number
+    return int(value) if plain is int else float(value)
+
+
+def _is_finite(value: Any, number: type) -> bool:
+    return isinstance(value, number) and math.isfinite(value)
 
 
 def _words(kind: Any) -> str:

@@ -4,12 +4,12 @@
 |---|---|---|
 | softmax | ACFMO, FCBAFL | one linear layer: softmax regression |
 | mlp200 | FedSR (MNIST) | two hidden layers of 200: 199,210 weights on 784 inputs |
-| cnn_fedsr | FedSR | valid 3x3 convolutions 32, 64, 64, two poolings, dense 64: 122,570 weights on CIFAR-10, 128,420 on CIFAR-100 |
+| cnn_fedsr | FedSR | valid 3x3 convolutions 32, 64, 64, two poolings, dense 64: 122,570 weights on CIFAR-10 |
 | cnn_leaf | FedGS | LEAF's FEMNIST network, "same" 5x5 convolutions 32, 64, dense 2048: 6,603,710 weights |
 | lenet_tutorial | FedACS | the network of PyTorch's CIFAR-10 tutorial: 62,006 weights |
 
-Every network ends in the linear classifier ("head"); what comes before it is the representation. Pooling stands before the
-rectifier: the maximum is monotone, so the result is the same and the rectifier touches a quarter of the values.
+Every network ends in the linear classifier ("head"); what comes before it is the representation. Pooling stands before
+the rectifier: the maximum is monotone, so the result is the same and the rectifier touches a quarter of the values.
 """
 
 from collections.abc import Callable
@@ -90,6 +90,8 @@ def lenet_tutorial(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
     )
 
 
+StartRule = Literal["default", "he", "xavier"]
+
 NETWORKS: dict[str, Callable[..., nn.Sequential]] = {
     network.__name__: network for network in (softmax, mlp200, cnn_fedsr, cnn_leaf, lenet_tutorial)
 }
@@ -105,8 +107,9 @@ def build(name: str, classes: int, shape: tuple[int, ...], **options) -> nn.Sequ
     return NETWORKS[name](*arguments.args, **arguments.kwargs)
 
 
-def initialise(network: nn.Sequential, seed: int, rule: Literal["default", "he", "xavier"] = "default") -> None:
-    """Draw the starting weights from their own stream; softmax regression starts at zero, where its loss is ln(classes).
+def initialise(network: nn.Sequential, seed: int, rule: StartRule = "default") -> None:
+    """Draw the starting weights from their own stream; softmax regression starts at zero, where its loss is
+    ln(classes).
 
     | rule | weights, uniform in +- | biases |
     |---|---|---|

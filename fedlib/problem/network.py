@@ -1,9 +1,8 @@
-"""A network as the engine trains it: its layers, where their weights lie in one flat vector, and what it makes of stored
-samples."""
+"""A network as the engine trains it: its layers, where their weights lie in one flat vector, and what it makes of
+stored samples."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import nn
@@ -18,7 +17,7 @@ class Network:
 
     layers: nn.Sequential
     standard: Standard | None = None  # for convolutional networks; samples of dense ones are stored standardised
-    start_rule: Literal["default", "he", "xavier"] = "default"
+    start_rule: models.StartRule = "default"
 
     @cached_property
     def blocks(self) -> list[layout.Block]:

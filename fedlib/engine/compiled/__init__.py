@@ -7,7 +7,9 @@ compiler may reorder nothing, so digits depend on the source and not on the proc
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 from platformdirs import user_cache_dir
@@ -19,5 +21,9 @@ def _cache_folder() -> Path:
     return below / "compiled" / hashlib.sha256(sources).hexdigest()[:16]
 
 
-numba.config.CACHE_DIR = str(_cache_folder())
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+numba.config.CACHE_DIR = str(_cache_folder())  # pyright: ignore  # numba makes its settings while it is imported
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in machine code."""
+    return numba.njit(nogil=True, cache=True, error_model="numpy")(function)

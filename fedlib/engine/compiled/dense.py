@@ -1,21 +1,20 @@
 """Dense networks: one call trains a client through all its steps, without Python in between.
 
 A client is computed alone, so nothing depends on who trains beside it, on padding or on the number of threads. Blocks
-describe the layers as in `problem.layout`, one row (start, outputs, inputs) each: the bias in the last column of a layer,
-the one that meets it in the last column of its input.
+describe the layers as in `problem.layout`, one row (start, outputs, inputs) each: the bias in the last column of a
+layer, the one that meets it in the last column of its input.
 
-Scratch buffer layout, for one minibatch at a time: first the samples, unless they can stay where they are, then the inputs
-of the layers above, (batch, inputs + 1) each, then the errors at the layers' outputs, (batch, outputs) each, and at the end
-some rows of a gradient.
+Scratch buffer layout, for one minibatch at a time: first the samples, unless they can stay where they are, then the
+inputs of the layers above, (batch, inputs + 1) each, then the errors at the layers' outputs, (batch, outputs) each, and
+at the end some rows of a gradient.
 """
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from fedlib.engine.compiled import compiled
-from fedlib.engine.compiled.tiles import dots, outers, prefetch
+from fedlib.engine.compiled.tiles import dots, outers, prefetch, typed_intrinsic
 
 ROWS = 8  # of a gradient that are computed together
 PIECE = 64  # samples that pass through a network at a time where there are many: they stay in the cache
@@ -76,7 +75,8 @@ def descend(blocks, weights, x, y, rows, first, last, spans, rates, momentum, l2
 
 @compiled
 def gradients(blocks, weights, x, y, rows, share, first, last, l2, out, losses):
-    """Gradient of sum_b share_b * cross-entropy_b + l2/2 * |w|^2 over the samples rows[first[c] : last[c]] of each client.
+    """Gradient of sum_b share_b * cross-entropy_b + l2/2 * |w|^2 over the samples rows[first[c] : last[c]] of each
+    client.
 
     `losses`, if it has any length, receives each client's weighted sum of cross-entropies.
     """
@@ -100,8 +100,8 @@ def gradients(blocks, weights, x, y, rows, share, first, last, l2, out, losses):
 
 @compiled
 def softmax_differences(blocks, weights, reference, x, rows, share, l2, out):
-    """`gradients` at weights (clients, weights) less those at a reference, one row for all or one each, for one linear layer:
-    the labels cancel, so one product gives it. Rows and share are (clients, batch)."""
+    """`gradients` at weights (clients, weights) less those at a reference, one row for all or one each, for one linear
+    layer: the labels cancel, so one product gives it. Rows and share are (clients, batch)."""
     classes, total, none = blocks[0, 1], rows.shape[1], np.zeros(0, np.float32)
     offsets = scratch_layout(blocks, total)
     scratch, at_reference = np.zeros(offsets[-1], np.float32), np.zeros(total * classes, np.float32)
@@ -143,8 +143,8 @@ def forward(blocks, weights, x, offsets, scratches):
 
 @compiled
 def backward(blocks, weights, offsets, scratches, logits_error, representation_error, out):
-    """The gradients (clients, weights) that belong to derivatives by the logits (clients, batch, classes) that `forward` left
-    in the scratches, and by the representations (clients, batch, units)."""
+    """The gradients (clients, weights) that belong to derivatives by the logits (clients, batch, classes) that
+    `forward` left in the scratches, and by the representations (clients, batch, units)."""
     for client in range(len(weights)):
         error, extra, scratch = logits_error[client].ravel(), representation_error[client].ravel(), scratches[client]
         scratch[offsets[2 * len(blocks) - 1] :][: len(error)] = error
@@ -154,7 +154,8 @@ def backward(blocks, weights, offsets, scratches, logits_error, representation_e
 
 @compiled
 def scratch_layout(blocks, batch):
-    """Where a scratch buffer keeps what: each layer's input, the error at each layer's output, gradient rows, its end."""
+    """Where a scratch buffer keeps what: each layer's input, the error at each layer's output, gradient rows, its
+    end."""
     layers, samples, widest = len(blocks), _fours(batch), 0
     offsets = np.zeros(2 * layers + 2, np.int64)
     for layer in range(layers):
@@ -177,7 +178,8 @@ def _fours(count):
 
 @compiled
 def _gather(x, rows, scratch):
-    """The address of a minibatch's samples: where they lie, if they lie side by side, else at the beginning of the scratch buffer."""
+    """The address of a minibatch's samples: where they lie, if they lie side by side, else at the beginning of the
+    scratch buffer."""
     width, together = x.shape[1], rows[0] + _fours(len(rows)) <= len(x)
     for index in range(len(rows)):
         together &= rows[index] == rows[0] + index
@@ -304,8 +306,8 @@ def _error_below(blocks, weights, scratch, offsets, count, layer, extra):
 
 @compiled
 def _gradient_rows(blocks, samples, scratch, offsets, count, layer, row):
-    """Some rows of a layer's gradient, from `row` on: where in the scratch buffer they now are, and where in a flat vector they belong.
-    The last ones may have been computed together with some before them."""
+    """Some rows of a layer's gradient, from `row` on: where in the scratch buffer they now are, and where in a flat
+    vector they belong. The last ones may have been computed together with some before them."""
     at, layers = scratch.ctypes.data, len(blocks)
     outputs, width = blocks[layer, 1], blocks[layer, 2] + 1
     begin, end = max(0, min(row, outputs - 4)), min(row + ROWS, outputs)
@@ -318,7 +320,8 @@ def _gradient_rows(blocks, samples, scratch, offsets, count, layer, row):
 
 @compiled
 def _collect(blocks, weights, samples, scratch, offsets, count, representation_error, out, is_first):
-    """The gradient that belongs to the errors in the scratch buffer, all layers: onto `out`, or instead of what is there."""
+    """The gradient that belongs to the errors in the scratch buffer, all layers: onto `out`, or instead of what is
+    there."""
     top = len(blocks) - 1
     for layer in range(top, -1, -1):
         if layer:
@@ -372,7 +375,8 @@ def _add(total, part):
 
 @compiled
 def _exponential(x):
-    """exp(x) for x <= 0, to a unit or two in the last offsets: 2^n exp(r) with |r| <= log(2) / 2, and Taylor's sum for exp(r)."""
+    """exp(x) for x <= 0, to a unit or two in the last offsets: 2^n exp(r) with |r| <= log(2) / 2, and Taylor's sum for
+    exp(r)."""
     x = np.float32(-87) if x < np.float32(-87) else x
     # Adding 1.5 * 2^23 rounds to an integer, which fills the lowest bits.
     shifted = x * np.float32(1.4426950408889634) + np.float32(12582912)
@@ -395,8 +399,8 @@ SMALLEST_NORMAL = np.float32(1.17549435e-38)
 
 @compiled
 def _logarithm(x):
-    """log(x) for a float32 in 0 ... 1, in float64: e log(2) + 2 artanh((m - 1) / (m + 1)) for x = 2^e m. Smaller numbers
-    than float32 holds in full count as the smallest of these."""
+    """log(x) for a float32 in 0 ... 1, in float64: e log(2) + 2 artanh((m - 1) / (m + 1)) for x = 2^e m. Smaller
+    numbers than float32 holds in full count as the smallest of these."""
     if x != x:
         return np.float64(x)
     bits = _bits_of_float(max(x, SMALLEST_NORMAL))
@@ -412,14 +416,14 @@ def _logarithm(x):
     return exponent * 0.6931471805599453 + 2 * s * total
 
 
-@intrinsic
+@typed_intrinsic
 def _float_of_bits(typing, bits):
     return types.float32(types.int32), lambda context, builder, signature, values: builder.bitcast(
         values[0], ir.FloatType()
     )
 
 
-@intrinsic
+@typed_intrinsic
 def _bits_of_float(typing, value):
     return types.int32(types.float32), lambda context, builder, signature, values: builder.bitcast(
         values[0], ir.IntType(32)
