@@ -217,14 +217,13 @@ def test_a_single_mu_needs_no_runs():
 # --- the start --------------------------------------------------------------------------------------------------------
 
 
-def test_a_gain_widens_the_first_weights_and_leaves_the_biases():
-    small = {"width": 2, "hidden": 8}
-    plain, wide = (models.build("cnn_leaf", 62, (28, 28), **small, gain=gain) for gain in (1.0, comparison.HE))
-    for network in (plain, wide):
-        models.initialise(network, 3)
+def test_hes_rule_widens_the_first_weights_and_leaves_the_biases():
+    plain, wide = (models.build("cnn_leaf", 62, (28, 28), width=2, hidden=8) for _ in range(2))
+    models.initialise(plain, 3)
+    models.initialise(wide, 3, "he")
     for narrow, broad in zip(plain.parameters(), wide.parameters(), strict=True):
-        factor = comparison.HE if narrow.ndim > 1 else 1.0
-        torch.testing.assert_close(broad, factor * narrow)
+        torch.testing.assert_close(broad, (6**0.5 if narrow.ndim > 1 else 1.0) * narrow)
+    assert SMALL.federation["network_options"]["start"] == "he"
 
 
 def test_the_printed_network_has_the_weights_of_leafs():

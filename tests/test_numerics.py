@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers import pictures
 from torch.nn import functional
 
 import fedlib
 from fedlib import engine, numerics
 from fedlib.engine import convolution, dense
-from fedlib.problem import layout, models
+from fedlib.problem import Network, layout, models
 
 ROOT = Path(fedlib.__file__).parents[1]
 AVX2 = {"sse4_2", "avx", "avx2", "fma"}
@@ -218,12 +219,17 @@ def dense_gradient(rng) -> torch.Tensor:
 
 
 def convolutional_gradient(rng) -> torch.Tensor:
-    network = models.build("cnn_fedsr", 10, (3, 32, 32))
-    pictures = torch.from_numpy(rng.integers(0, 256, (9, 32, 32, 3), np.uint8))
+    network = Network(models.build("cnn_fedsr", 10, (3, 32, 32)))
+    images = network.inputs(torch.from_numpy(rng.integers(0, 256, (9, 32, 32, 3), np.uint8)))
     weights = 0.1 * torch.from_numpy(rng.standard_normal(122_570, np.float32))
-    return convolution.gradient(
-        network, weights, convolution.images(pictures), torch.arange(9), torch.full((9,), 1 / 9)
-    )
+    return convolution.gradient(network.layers, weights, images, torch.arange(9), torch.full((9,), 1 / 9))[0]
+
+
+def cropped_training(network: str) -> engine.Trained:
+    """Standardised pictures, cropped and flipped, with the losses seen."""
+    fed = pictures(network, standardise="channel", crop=3, flip=True)
+    work = engine.Work(lr=0.02, batch=4, epochs=2, momentum=0.5, weight_decay=0.01)
+    return engine.train(fed, engine.Cohort(np.arange(4), fed.start), work, 1, losses=True)
 
 
 def building_blocks() -> dict[str, str]:
@@ -235,6 +241,9 @@ def building_blocks() -> dict[str, str]:
     return {
         "a dense network": digits(dense_gradient(rng)),
         "a convolutional network": digits(convolutional_gradient(rng)),
+        "a dense network on cropped pictures": digits(cropped_training("mlp200").weights),
+        "its losses": digits(cropped_training("mlp200").losses),
+        "a convolutional network on cropped pictures": digits(cropped_training("lenet_tutorial").weights),
         "stacked products": digits(engine.product(a, b)),
         "a tall product": digits(logits),
         "a weighted sum": digits(engine.weighted_sum(tall[:, 0], tall)),
@@ -252,6 +261,9 @@ def building_blocks() -> dict[str, str]:
 SAVED = {
     "a dense network": "c51a7ba25f82",
     "a convolutional network": "452497c46df7",
+    "a dense network on cropped pictures": "25e1ed51895a",
+    "its losses": "8ec8f2f1f506",
+    "a convolutional network on cropped pictures": "e27197b8004b",
     "stacked products": "f97e832d7022",
     "a tall product": "2f62c731704d",
     "a weighted sum": "5e491d16bfeb",
