@@ -133,10 +133,10 @@ def _train_compiled(
         minibatches = draw(federation, part.clients, work, round, part.rates, part.limit)
         trained[chosen], steps[chosen] = part.weights, minibatches.counts
         l2 = federation.l2 + work.weight_decay + proximal
-        told = seen[chosen].numpy() if losses else dense.NO_LOSSES
+        part_losses = seen[chosen].numpy() if losses else dense.NO_LOSSES
         x, y, arrays = _compiled_arrays(federation, minibatches)
         blocks, shift = federation.network.blocks, _shift(part, proximal)
-        dense.descend(blocks, trained[chosen], x, y, arrays, work.momentum, l2, shift, told)
+        dense.descend(blocks, trained[chosen], x, y, arrays, work.momentum, l2, shift, part_losses)
 
     flops = 6 * federation.network.size * work.samples(federation.sizes[torch.as_tensor(cohort.clients)])
     threads.share_out(train_part, threads.parts(count, flops))
