@@ -14,7 +14,8 @@ from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
 from fedlib.report.notebooks import discover, parameters
-from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
+from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.report.usage import UsageError
 
 
 @pytest.fixture
@@ -33,8 +34,8 @@ def printed(executed: Path) -> str:
     [
         ("paper=tyo", "all, toy", "toy"),
         ("scale=quik", "desk, paper, quick", "quick"),
-        ("engine=process", "dask, inprocess, processes, slurm", "processes"),
-        ("papper=toy", "data, engine, notebooks, paper, report, scale, seed, toy", "paper"),
+        ("backend=process", "dask, inprocess, processes, slurm", "processes"),
+        ("papper=toy", "backend, data, notebooks, paper, report, scale, seed, toy", "paper"),
         ("toy.fien.seeds=2", "fine, broken", "fine"),
         ("toy.fine.sedes=2", "seed, seeds, rates, method", "seeds"),
         ("+toy.fine.rate=2", "seed, seeds, rates, method", "rates"),
@@ -78,7 +79,7 @@ def test_values_follow_the_scale_and_a_missing_scale_is_named(workbook):
 
 
 def test_overrides_and_environment_reach_the_notebook(workbook, capsys):
-    arguments = ["notebooks=[fine]", "seed=7", "toy.fine.rates=[0.5]", "toy.fine.method=acfmo", "engine.workers=3"]
+    arguments = ["notebooks=[fine]", "seed=7", "toy.fine.rates=[0.5]", "toy.fine.method=acfmo", "backend.workers=3"]
     assert main(arguments, workbook) == 0
     text = printed(workbook / "reports" / "quick" / "executed" / "toy-fine.ipynb")
     assert "7 3 [0.5] acfmo" in text
@@ -158,7 +159,7 @@ def test_a_wrong_word_after_list_is_answered_with_the_valid_ones(capsys, words, 
 
 def test_a_word_that_is_no_command_is_answered_with_what_there_is(workbook, capsys):
     assert main(["lst"], workbook) == 2
-    assert "The commands there are: list, plan" in capsys.readouterr().err
+    assert "The commands there are: list, plan, dask" in capsys.readouterr().err
 
 
 def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,8 @@ import fedlib
 from fedlib import algorithms, simulate
 from fedlib.data.files import write_atomically
 from fedlib.problem import federation
-from fedlib.runs import store, study
+from fedlib.runs import backends, store, study
+from fedlib.runs.backends import inprocess, processes
 from fedlib.runs.simulation import Progress
 from fedlib.runs.store import Run
 
@@ -49,14 +51,14 @@ def store_folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("FEDLIB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FEDLIB_OFFLINE", "1")
-    monkeypatch.delenv("FEDLIB_ENGINE", raising=False)
+    monkeypatch.delenv("FEDLIB_BACKEND", raising=False)
     return tmp_path / "runs"
 
 
 @pytest.fixture(autouse=True)
 def stop_workers():
     yield
-    study._stop_pool()
+    processes.stop_pool()
 
 
 def toy_run(algorithm: str = "fedavg", rounds: int = 6, seed: int = 0, every: int = 1, label=None, **options) -> Run:
@@ -238,7 +240,7 @@ def test_a_run_whose_last_write_fails_is_not_finished_and_can_be_repeated(store_
 
 COMPUTE_SLOWLY = """
 import fedlib, json, sys, time
-from fedlib import store
+from fedlib.runs import store
 store.CHECKPOINT_SECONDS = 0.0
 store.compute(store.Run(**json.loads(sys.argv[1])), after_round=lambda progress: time.sleep(0.05))
 """
@@ -372,9 +374,9 @@ def grid() -> list[Run]:
 def test_the_number_of_processes_changes_no_byte(store_folder, tmp_path, monkeypatch):
     runs = grid()
     frames, files = [], []
-    for engine, workers in (("inprocess", None), ("processes", 2)):
-        monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / engine))
-        frames.append(study.execute(runs, engine=engine, workers=workers))
+    for backend, workers in (("inprocess", None), ("processes", 2)):
+        monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / backend))
+        frames.append(study.execute(runs, backend=backend, workers=workers))
         files.append({run.key: records_bytes(run) for run in runs})
     assert len(files[0]) == 5
     assert files[0] == files[1]
@@ -382,7 +384,7 @@ def test_the_number_of_processes_changes_no_byte(store_folder, tmp_path, monkeyp
 
 
 def test_a_study_is_one_tidy_frame_in_the_order_of_its_runs(store_folder):
-    frame = study.execute(grid(), engine="inprocess")
+    frame = study.execute(grid(), backend="inprocess")
     assert frame.columns[:4].tolist() == ["method", "share", "seed", "round"]
     assert frame["method"].drop_duplicates().tolist() == ["fedavg", "acfmo", "again", "fedpac"]
     assert len(frame) == 6 * 7
@@ -392,17 +394,17 @@ def test_a_study_is_one_tidy_frame_in_the_order_of_its_runs(store_folder):
 
 
 def test_finished_runs_are_read_back_to_the_last_bit_and_not_repeated(store_folder, monkeypatch):
-    first = study.execute(grid(), engine="inprocess")
+    first = study.execute(grid(), backend="inprocess")
     monkeypatch.setattr(store, "simulate", None)  # would fail if called
-    pd.testing.assert_frame_equal(study.execute(grid(), engine="inprocess"), first, check_exact=True)
+    pd.testing.assert_frame_equal(study.execute(grid(), backend="inprocess"), first, check_exact=True)
 
 
-@pytest.mark.parametrize("engine", ["inprocess", "processes"])
-def test_a_failing_run_is_told_with_its_config_and_stops_no_other(store_folder, engine):
+@pytest.mark.parametrize("backend", ["inprocess", "processes"])
+def test_a_failing_run_is_told_with_its_config_and_stops_no_other(store_folder, backend):
     impossible = Run("fedavg", DEAL | {"clients": 5000}, 4, 3, METHODS["fedavg"])
     runs = [toy_run(), impossible, toy_run(seed=1)]
     with pytest.raises(study.RunFailed) as failure:
-        study.execute(runs, engine=engine, workers=2)
+        study.execute(runs, backend=backend, workers=2)
     told = str(failure.value)
     assert told.startswith("1 of 3 runs failed, the others are stored.")
     assert "'clients': 5000" in told
@@ -418,33 +420,34 @@ def test_a_worker_that_dies_is_an_error_and_the_next_study_continues(store_folde
     def kill_a_worker() -> None:
         while not store_folder.exists() or not any(store_folder.iterdir()):
             time.sleep(0.01)
-        os.kill(next(iter(study._workers["pool"]._processes)), signal.SIGKILL)
+        os.kill(next(iter(processes._pool.executor._processes)), signal.SIGKILL)
 
     killer = threading.Thread(target=kill_a_worker)
     killer.start()
     with pytest.raises(Exception, match="terminated abruptly"):
-        study.execute(runs, engine="processes", workers=2)
+        study.execute(runs, backend="processes", workers=2)
     killer.join()
-    assert len(study.execute(runs, engine="processes", workers=2)) == 2 * 3
+    assert len(study.execute(runs, backend="processes", workers=2)) == 2 * 3
 
 
-def test_an_unknown_engine_is_answered_with_the_known_ones(store_folder, monkeypatch):
-    with pytest.raises(ValueError, match="unknown engine 'cluster'; known: inprocess, processes"):
-        study.execute([toy_run()], engine="cluster")
-    monkeypatch.setenv("FEDLIB_ENGINE", "cloud")
-    with pytest.raises(ValueError, match="unknown engine 'cloud'"):
+def test_an_unknown_backend_is_answered_with_the_known_ones(store_folder, monkeypatch):
+    with pytest.raises(ValueError, match="unknown backend 'cluster'; known: inprocess, processes"):
+        study.execute([toy_run()], backend="cluster")
+    monkeypatch.setenv("FEDLIB_BACKEND", "cloud")
+    with pytest.raises(ValueError, match="unknown backend 'cloud'"):
         study.execute([toy_run()])
 
 
-def test_the_environment_names_engine_and_workers(store_folder, monkeypatch):
+def test_the_environment_names_backend_and_workers(store_folder, monkeypatch):
     asked = []
 
-    def engine(runs, workers):
+    def outcomes(runs, workers, count):
         asked.append(workers)
-        yield from study.inprocess(runs, workers)
+        yield from inprocess.outcomes(runs, workers, count)
 
-    monkeypatch.setitem(study.ENGINES, "mine", engine)
-    monkeypatch.setenv("FEDLIB_ENGINE", "mine")
+    monkeypatch.setitem(backends.BACKENDS, "mine", "my_backend")
+    monkeypatch.setitem(sys.modules, "my_backend", SimpleNamespace(outcomes=outcomes))
+    monkeypatch.setenv("FEDLIB_BACKEND", "mine")
     monkeypatch.setenv("FEDLIB_WORKERS", "7")
     assert len(study.execute([toy_run()])) == 7
     assert asked == [7]

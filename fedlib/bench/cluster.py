@@ -1,6 +1,6 @@
 """`python -m fedlib.bench.cluster`: what it costs to send runs away, on a study of 40 short runs.
 
-The same study goes to the in-process engine on one core, to a Dask cluster of this machine with one and two workers, and
+The same study goes to the in-process backend on one core, to a Dask cluster of this machine with one and two workers, and
 to two processes, turn by turn, each time into an empty store. Workers are started and warm before the clock runs: they
 outlive a study. The result is printed and written to `reports/bench/cluster.json`.
 """
@@ -30,9 +30,9 @@ DEAL = {"data_set": "noise", "partitioner": "dirichlet", "clients": 20, "alpha":
 
 @dataclass(frozen=True)
 class Result:
-    """One engine on the study: `efficiency` is the share of its workers' time that went into the runs."""
+    """One backend on the study: `efficiency` is the share of its workers' time that went into the runs."""
 
-    engine: str
+    backend: str
     workers: int
     seconds: float
     efficiency: float
@@ -40,16 +40,16 @@ class Result:
 
     def row(self) -> str:
         shares = f"{self.seconds:6.2f} s  {100 * self.efficiency:4.0f} %  {self.overhead_ms:6.1f} ms a run"
-        return f"{self.engine:10} {self.workers} worker{'s' if self.workers > 1 else ' '}  {shares}"
+        return f"{self.backend:10} {self.workers} worker{'s' if self.workers > 1 else ' '}  {shares}"
 
 
 def compare(times: dict[tuple[str, int], list[float]], runs: int) -> list[Result]:
-    """Medians over the repetitions, beside the in-process engine."""
+    """Medians over the repetitions, beside the in-process backend."""
     seconds = {setup: median(found) for setup, found in times.items()}
     alone = seconds[ALONE, 1]
     return [
-        Result(engine, workers, each, alone / (workers * each), 1000 * (workers * each - alone) / runs)
-        for (engine, workers), each in seconds.items()
+        Result(backend, workers, each, alone / (workers * each), 1000 * (workers * each - alone) / runs)
+        for (backend, workers), each in seconds.items()
     ]
 
 
@@ -66,23 +66,23 @@ def write_noise(folder: Path) -> None:
     np.savez(folder / "noise.npz", x_train=x[:2000], y_train=y[:2000], x_test=x[2000:], y_test=y[2000:])
 
 
-def measure(engine: str, workers: int) -> float:
+def measure(backend: str, workers: int) -> float:
     """Seconds of the study; as many other runs come first, so that every worker is there and warm."""
     with tempfile.TemporaryDirectory() as folder:
         places = {"FEDLIB_RUNS": f"{folder}/runs", "FEDLIB_DATA": folder, "FEDLIB_THREADS": "1", "FEDLIB_PROGRESS": "0"}
         write_noise(Path(folder))
         with environment(places):
             os.environ.pop("FEDLIB_ADDRESS", None)
-            study.execute(a_study(range(RUNS, RUNS + 4 * workers)), engine, workers)
+            study.execute(a_study(range(RUNS, RUNS + 4 * workers)), backend, workers)
             began = time.perf_counter()
-            study.execute(a_study(range(RUNS)), engine, workers)
+            study.execute(a_study(range(RUNS)), backend, workers)
             return time.perf_counter() - began
 
 
 def main(arguments: list[str] | None = None, folder: Path = peers.REPOSITORY / "reports" / "bench") -> int:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(prog="python -m fedlib.bench.cluster", description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"turns of each engine ({REPETITIONS})")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"turns of each backend ({REPETITIONS})")
     repetitions = parser.parse_args(arguments).repetitions
     if repetitions < 1:
         parser.error(f"--repetitions must be at least 1, not {repetitions}")
