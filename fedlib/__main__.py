@@ -1,4 +1,4 @@
-"""`python -m fedlib`: regenerate the reports; `list` says what there is, `plan` what it will cost, `dask` helps elsewhere.
+"""`python -m fedlib`: regenerate the reports; `list` says what there is, `plan` what it will cost, `dask` lends cores.
 
     python -m fedlib list
     python -m fedlib plan paper=acfmo scale=desk

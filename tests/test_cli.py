@@ -50,6 +50,43 @@ def test_an_unknown_name_is_answered_with_the_valid_ones_and_the_nearest(workboo
     assert not (workbook / "reports").exists()
 
 
+@pytest.mark.parametrize(
+    ("override", "now"),
+    [("engine=dask", "backend=dask"), ("engine.workers=2", "backend.workers=2"), ("+engine.leg=5", "+backend.leg=5")],
+)
+@pytest.mark.parametrize("command", [[], ["plan"], ["list"], ["-m"]], ids=lambda command: " ".join(command))
+def test_the_old_word_for_a_backend_is_answered_with_the_new_one(workbook, capsys, command, override, now):
+    assert main([*command, override], workbook) == 2
+    assert f"fedlib: 'engine' is now called 'backend': write {now}\n" in capsys.readouterr().err
+    assert not (workbook / "reports").exists()
+
+
+def test_a_backend_that_is_not_installed_is_answered_before_anything_runs(workbook, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
+    assert main(["backend=slurm"], workbook) == 2
+    assert "backend slurm needs Dask (there is no dask_jobqueue): pip install" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main(["dask", "scheduler"], workbook) == 2
+    assert "backend dask needs Dask (there is no distributed): pip install" in capsys.readouterr().err
+    assert not (workbook / "reports").exists()
+
+
+DASK = """
+import sys
+from fedlib.__main__ import main
+try:
+    main(["dask", "worker", "--help"])
+finally:
+    assert "torch" not in sys.modules and "hydra" not in sys.modules, "a worker needs torch with its first run"
+"""
+
+
+def test_the_dask_command_is_dasks_own_and_starts_without_torch():
+    done = subprocess.run([sys.executable, "-c", DASK], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout.startswith("Usage: python -m fedlib dask worker [OPTIONS]")
+    assert "--nworkers" in done.stdout and "--memory-limit" in done.stdout
+
+
 def test_a_bad_name_late_in_a_sweep_stops_the_sweep_before_it_starts(workbook, capsys):
     assert main(["-m", "seed=0,1", "scale=quick,desc"], workbook) == 2
     assert "Did you mean desk?" in capsys.readouterr().err
@@ -164,7 +201,14 @@ def test_a_word_that_is_no_command_is_answered_with_what_there_is(workbook, caps
 
 def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():
     done = subprocess.run([sys.executable, "-m", "fedlib", "--help"], capture_output=True, text=True, check=True)
-    for part in ("python -m fedlib list", "python -m fedlib plan", "Examples", "Exit codes: 0 fine", "paper: acfmo"):
+    for part in (
+        "python -m fedlib list",
+        "python -m fedlib plan",
+        "python -m fedlib dask",
+        "Examples",
+        "Exit codes: 0 fine",
+        "paper: acfmo",
+    ):
         assert part in done.stdout
     assert len(done.stdout.splitlines()) < 45
 

@@ -7,6 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from conftest import synthetic_arrays
 
 import fedlib
@@ -102,6 +106,50 @@ def test_the_records_are_the_measures_of_the_states(make_federation):
 def test_rounds_are_counted_from_one(make_federation, arguments):
     with pytest.raises(ValueError, match="must be at least 1"):
         simulate(algorithms.create("fedavg", **LOCAL), make_federation(), **arguments)
+
+
+@pytest.mark.parametrize("name", ["rounds", "every"])
+@pytest.mark.parametrize("value", [1.5, "3", None, True, float("nan"), -2])
+def test_rounds_are_whole_numbers_and_the_error_says_so(make_federation, name, value):
+    arguments = {"rounds": 3, name: value}
+    with pytest.raises(ValueError, match=rf"^{name}={value!r} must be .*1"):
+        simulate(algorithms.create("fedavg", **LOCAL), make_federation(), **arguments)
+
+
+def test_a_name_instead_of_a_method_or_a_description_instead_of_a_federation_is_explained(make_federation):
+    with pytest.raises(
+        TypeError, match=r"algorithm='fedavg' must be a method with its options, such as create\('fedavg'\)"
+    ):
+        simulate("fedavg", make_federation(), 3)
+    with pytest.raises(TypeError, match="algorithm=.*FedAvg.* must be a method"):
+        simulate(type(algorithms.create("fedavg")), make_federation(), 3)
+    with pytest.raises(TypeError, match=r"federation is a dict: it must be what `fedlib.federate\(...\)` returns"):
+        simulate(algorithms.create("fedavg", **LOCAL), DEAL, 3)
+
+
+def test_numpys_whole_numbers_are_whole_numbers(make_federation, store_folder):
+    assert simulate(algorithms.create("fedavg", **LOCAL), make_federation(), np.int64(2))["round"].tolist() == [0, 1, 2]
+    assert toy_run(rounds=np.int64(6), seed=np.int32(0)).key == toy_run().key
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"seed": "one"}, "seed='one' must be a whole number, 0 or more"),
+        ({"seed": -1}, "seed=-1 must be at least 0"),
+        ({"seed": 0.0}, "seed=0.0 must be a whole number"),
+        ({"rounds": 0}, "rounds=0 must be at least 1"),
+        ({"rounds": 1.5}, "rounds=1.5 must be a whole number, 1 or more"),
+        ({"every": 0}, "every=0 must be at least 1"),
+        ({"algorithm": algorithms.REGISTRY["fedavg"]}, "algorithm=.*FedAvg.* must be the name of a method"),
+        ({"federation": "toy"}, "federation='toy' must be a dict"),
+        ({"options": [0.1]}, r"options=\[0.1\] must be a dict"),
+        ({"label": "FedAvg"}, "label='FedAvg' must be a dict"),
+    ],
+)
+def test_a_run_that_could_only_fail_later_is_not_made(changes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        replace(toy_run(), **changes)
 
 
 class Stop(Exception):
@@ -260,13 +308,19 @@ def wait_for(condition, process: subprocess.Popen, seconds: float = 60) -> None:
         time.sleep(0.005)
 
 
+def further(checkpoint: Path, round: int) -> bool:
+    """Whether the checkpoint of a run is past this round."""
+    progress = store.read_checkpoint(checkpoint)
+    return progress is not None and progress.round > round
+
+
 def test_a_killed_run_continues_to_the_same_bytes(store_folder, tmp_path, monkeypatch):
     run = toy_run("acfmo", rounds=200, every=7)
     expected = computed_elsewhere(run, tmp_path / "other", monkeypatch)
     checkpoint, reached = run.folder / "checkpoint.npz", 0
     for _ in range(2):
         process = compute_in_a_process(run)
-        wait_for(lambda: checkpoint.exists() and store.read_checkpoint(checkpoint).round > reached, process)
+        wait_for(partial(further, checkpoint, reached), process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert store.load(run) is None
@@ -353,7 +407,7 @@ def test_an_unknown_method_or_option_is_answered_before_anything_runs(store_fold
 
 
 def test_the_code_that_runs_depend_on_is_part_of_the_key():
-    """What a method imports from the package is digested, or is data (in the key by its bytes) or the pinning itself."""
+    """What a method imports from the package is digested, or is data (in the key by its bytes) or pins numerics."""
     told = "import fedlib.algorithms, sys; print(*(name for name in sys.modules if name.startswith('fedlib.')))"
     root = Path(fedlib.__file__).parents[1]
     found = subprocess.run([sys.executable, "-c", told], cwd=root, capture_output=True, text=True, check=True).stdout
@@ -436,6 +490,50 @@ def test_an_unknown_backend_is_answered_with_the_known_ones(store_folder, monkey
     monkeypatch.setenv("FEDLIB_BACKEND", "cloud")
     with pytest.raises(ValueError, match="unknown backend 'cloud'"):
         study.execute([toy_run()])
+
+
+def test_the_old_name_of_the_variable_is_answered_with_the_new_one(store_folder, monkeypatch):
+    monkeypatch.setenv("FEDLIB_ENGINE", "inprocess")
+    with pytest.raises(ValueError, match="FEDLIB_ENGINE is now called FEDLIB_BACKEND"):
+        study.execute([toy_run()])
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2"])
+def test_workers_are_counted_from_one(store_folder, monkeypatch, workers):
+    with pytest.raises(ValueError, match=f"workers={workers!r} must be"):
+        study.execute([toy_run()], workers=workers)
+    monkeypatch.setenv("FEDLIB_WORKERS", str(workers) if workers != "2" else "two")
+    with pytest.raises(ValueError, match="FEDLIB_WORKERS=.* must be a whole number, 1 or more"):
+        study.execute([toy_run()])
+
+
+def parameter_names(function) -> list[str]:
+    return [name for name in signature(function).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("name", backends.BACKENDS)
+def test_every_backend_has_the_documented_functions_and_a_config(name):
+    module = backends.load(name)
+    for function in ("outcomes", "serving"):
+        wanted = parameter_names(getattr(backends.Backend, function))
+        assert parameter_names(getattr(module, function)) == wanted
+    config = yaml.safe_load((store.REPOSITORY / "conf" / "backend" / f"{name}.yaml").read_text())
+    assert config["name"] == name and "workers" in config
+    assert list(module.outcomes([], 2, lambda rounds: None)) == []
+
+
+@pytest.mark.parametrize("backend", ["inprocess", "processes"])
+def test_a_backend_counts_the_rounds_it_computes(store_folder, backend):
+    runs, counted = [toy_run(seed=seed) for seed in (0, 1)], []
+    outcomes = list(backends.load(backend).outcomes(runs, 2, counted.append))
+    assert {run.key for run, _ in outcomes} == {run.key for run in runs}
+    assert sum(counted) == 12
+
+
+def test_slurm_says_where_its_scheduler_comes_from(store_folder, monkeypatch):
+    monkeypatch.delenv("FEDLIB_ADDRESS", raising=False)
+    with pytest.raises(ConnectionError, match="python -m fedlib backend=slurm` starts one"):
+        study.execute([toy_run()], backend="slurm")
 
 
 def test_the_environment_names_backend_and_workers(store_folder, monkeypatch):

@@ -1,8 +1,8 @@
 """`python -m fedlib.bench.cluster`: what it costs to send runs away, on a study of 40 short runs.
 
-The same study goes to the in-process backend on one core, to a Dask cluster of this machine with one and two workers, and
-to two processes, turn by turn, each time into an empty store. Workers are started and warm before the clock runs: they
-outlive a study. The result is printed and written to `reports/bench/cluster.json`.
+The same study goes to the in-process backend on one core, to a Dask cluster of this machine with one and two workers,
+and to two processes, turn by turn, each time into an empty store. Workers are started and warm before the clock runs:
+they outlive a study. The result is printed and written to `reports/bench/cluster.json`.
 """
 
 import argparse

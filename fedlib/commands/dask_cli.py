@@ -3,13 +3,15 @@
     python -m fedlib dask scheduler
     python -m fedlib dask worker tcp://127.0.0.1:8786 --nworkers 8
 
-A scheduler listens to this machine only unless `--host` or `--interface` says otherwise; so does a worker whose scheduler is
-on this machine. Workers take one run at a time. All options are those of `dask scheduler` and `dask worker`.
+A scheduler listens to this machine only unless `--host` or `--interface` says otherwise; so does a worker whose
+scheduler is on this machine. Workers take one run at a time. All options are those of `dask scheduler` and of
+`dask worker`.
 """
 
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from fedlib.commands import FINE
 from fedlib.report.usage import UsageError
@@ -29,7 +31,7 @@ def run(words: list[str], root: Path) -> int:
         raise UsageError(str(problem)) from problem
     from dask.cli import cli, run_cli
 
-    cli.main = partial(cli.main, prog_name=PROGRAM)  # else its help names another program
+    cast(Any, cli).main = partial(cli.main, prog_name=PROGRAM)  # else its help names another program
     sys.argv = [PROGRAM, *with_defaults(words)]
     run_cli()
     return FINE

@@ -1,8 +1,8 @@
 """Which runs a notebook asks for, found without computing them.
 
 Only statements that lead to a study are executed: calls that reach `study.execute`, and whatever defines what they use.
-Pictures, tables, audits and searches that no study depends on are left out. `study.execute` itself is replaced, and nothing
-is written. A statement is what stands at the left margin of a cell: an assignment, a loop, a definition.
+Pictures, tables, audits and searches that no study depends on are left out. `study.execute` itself is replaced, and
+nothing is written. A statement is what stands at the left margin of a cell: an assignment, a loop, a definition.
 """
 
 import ast
@@ -34,15 +34,16 @@ class Statement(NamedTuple):
 def run_up_to_studies(notebook: Notebook, values: dict[str, Any], execute: Callable) -> str | None:
     """Run what leads to the notebook's studies, each of which calls `execute`; None, or where and why it stopped."""
     names = {"__name__": "__main__"} | parameters(notebook.path) | values
-    cell = 0
+    statement: Statement | None = None
     try:
         with _replaced(execute), contextlib.chdir(notebook.path.parent), contextlib.redirect_stdout(io.StringIO()):
             script = statements(notebook)
-            for cell, node in filter(is_import, script):
-                _run(node, notebook, names)
-            for cell, node in needed(script, names):
-                _run(node, notebook, names)
+            for statement in filter(is_import, script):
+                _run(statement.node, notebook, names)
+            for statement in needed(script, names):
+                _run(statement.node, notebook, names)
     except Exception as error:
+        cell = statement.cell if statement else 0
         return f"planned up to cell {cell}, which failed: {type(error).__name__}: {error}"
     return None
 

@@ -3,8 +3,8 @@
     python -m fedlib plan paper=fedsr scale=desk
     python -m fedlib plan paper=fedsr scale=paper --workers 32 --json
 
-For each notebook: its runs and how many of them are in the store, core-hours, memory per worker, size of the results, and the
-time that n workers need. Only runs are counted, not what notebooks compute besides. Nothing is written.
+For each notebook: its runs and how many of them are in the store, core-hours, memory per worker, size of the results,
+and the time that n workers need. Only runs are counted, not what notebooks compute besides. Nothing is written.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from fedlib.report.usage import UsageError
 
 WORKERS = (1, 2, 4, 8, 16, 32)
 SECONDS = 2.0  # for about this long a kind is measured
-MEANING = """Times of one core of this machine. A worker is one core; it takes the longest run left and waits at the end of a
-study. Runs only: what notebooks compute besides comes on top. Shared: with a notebook above."""
+MEANING = """Times of one core of this machine. A worker is one core; it takes the longest run left and waits at the end
+of a study. Runs only: what notebooks compute besides comes on top. Shared: with a notebook above."""
 
 
 def run(words: list[str], root: Path) -> int:

@@ -49,7 +49,7 @@ class PlannedNotebook:
 
 
 class Planner:
-    """Stands for `study.execute`: notes the runs, has their kinds measured and answers with records as runs leave them."""
+    """Stands for `study.execute`: notes the runs, has their kinds measured, answers with records as runs leave them."""
 
     def __init__(self, measure: Measure) -> None:
         self.measure = measure
@@ -110,7 +110,7 @@ class Planner:
         return cost if isinstance(cost, Cost) else None
 
     def answer(self, task: Task, stored: pd.DataFrame | None) -> pd.DataFrame:
-        """Stored records, else made-up ones, no two runs quite alike: of equals a notebook would choose the same for all."""
+        """Stored records, else made-up ones, no two runs quite alike: of equals a notebook would choose the first."""
         if stored is not None:
             return stored
         cost, run = self.cost(task), task.run

@@ -36,7 +36,7 @@ def run(words: list[str], root: Path) -> int:
 
 
 def check(words: list[str], root: Path) -> None:
-    """Compose every job and check its names and values, so that a mistake in the last job of a sweep stops the first."""
+    """Compose every job and check its names and values: a mistake in the last job of a sweep stops the first."""
     if not (root / "conf" / "config.yaml").exists():
         raise UsageError("conf/ is missing: run from a checkout, installed with pip install -e .")
     register_resolvers(root)

@@ -7,6 +7,6 @@
     index, scatter, verdicts        the page of all papers: printed against measured, and what the verdicts look like
     provenance                      where a page comes from
 
-Call `build.build` for a report, `show.figure` and its neighbours in a notebook. Nothing is imported here: a kernel needs
-only `show`, a wrong word on the command line only `usage`.
+Call `build.build` for a report, `show.figure` and its neighbours in a notebook. Nothing is imported here: a kernel
+needs only `show`, a wrong word on the command line only `usage`.
 """

@@ -51,7 +51,7 @@ def compose_jobs(root: Path, overrides: list[str], multirun: bool = False) -> li
 
 
 def _resolved(overrides: list[str]) -> DictConfig:
-    return OmegaConf.create(OmegaConf.to_container(compose("config", overrides), resolve=True))
+    return DictConfig(OmegaConf.to_container(compose("config", overrides), resolve=True))
 
 
 def _groups() -> dict[str, list[str]]:
@@ -69,7 +69,7 @@ def _check_renamed(overrides: list[Override]) -> None:
     for override in overrides:
         old = override.key_or_group.split(".")[0]
         if old in RENAMED:
-            line = override.input_line.replace(old, RENAMED[old], 1)
+            line = str(override.input_line).replace(old, RENAMED[old], 1)
             raise UsageError(f"{old!r} is now called {RENAMED[old]!r}: write {line}")
 
 
@@ -91,7 +91,7 @@ def _check_keys(overrides: list[Override]) -> None:
         if key not in groups and not key.startswith("hydra"):
             known = _look_up(config, override)
             for value in _values(override):
-                _check_kind(override.input_line, known, value)
+                _check_kind(str(override.input_line), known, value)
 
 
 def _look_up(config: DictConfig, override: Override) -> Any:

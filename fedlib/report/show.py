@@ -1,4 +1,5 @@
-"""What a notebook shows: figures with alt text and their numbers, tables, verdicts. All of it also goes into the report folder.
+"""What a notebook shows: figures with alt text and their numbers, tables, verdicts. All of it is also written into the
+report folder.
 
 Each figure is followed by its numbers: readers who cannot see it need them, and so does nbval, which skips images.
 """

@@ -33,8 +33,9 @@ def simulate(
 ) -> pd.DataFrame:
     """One row per measured round: `round` and what the algorithm measures; round 0 is the start.
 
-    `every` measures every k-th round and the last. Pass the `Progress` of an interrupted call to continue it: the records
-    come out the same. `after_round` sees the progress after each round (to save it, say). `bar` shows a progress bar.
+    `every` measures every k-th round and the last. Pass the `Progress` of an interrupted call to continue it: the
+    records come out the same. `after_round` sees the progress after each round (to save it, say). `bar` shows a
+    progress bar.
     """
     _require_arguments(algorithm, federation, rounds, every)
     now = progress or Progress()

@@ -1,7 +1,7 @@
 """The store of runs: what is finished is read back, what was interrupted continues.
 
-A run is plain data: the method, the federation, rounds and seed. Its key is a hash of that, of the data set's bytes and of
-the code and the libraries that compute it, so a stored result can never stand for something else. One folder per run:
+A run is plain data: the method, the federation, rounds and seed. Its key is a hash of that, of the data set's bytes and
+of the code and the libraries that compute it, so a stored result can never stand for something else. A run's folder:
 
     run.json         what was run, with which versions, how long it took; written last, so it marks a finished run
     records.csv      one row per measured round
@@ -214,9 +214,10 @@ def from_bytes(content: bytes) -> Progress:
 
 def _pack(progress: Progress, file: BinaryIO) -> None:
     assert progress.state is not None, "a run has a state as soon as it has begun"
-    arrays = {f"state.{name}": tensor.numpy() for name, tensor in progress.state.items()}
     records = json.dumps(progress.records)  # Python's floats survive JSON to the last bit
-    np.savez(file, round=progress.round, records=np.array(records), **arrays)
+    arrays: dict[str, Any] = {"round": progress.round, "records": np.array(records)}
+    arrays |= {f"state.{name}": tensor.numpy() for name, tensor in progress.state.items()}
+    np.savez(file, **arrays)
 
 
 def _unpack(file: Path | BinaryIO) -> Progress:

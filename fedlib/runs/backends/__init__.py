@@ -6,7 +6,7 @@
     slurm       a Dask cluster whose workers are Slurm jobs
 
 Call `load(name).outcomes(runs, workers, count)`, as `study.execute` does. To add a backend, write a module with the two
-functions of `Backend`, enter it in `BACKENDS`, and add `conf/backend/<name>.yaml`: neither methods nor notebooks change.
+functions of `Backend`, enter it in `BACKENDS` and add `conf/backend/<name>.yaml`: neither methods nor notebooks change.
 """
 
 from __future__ import annotations

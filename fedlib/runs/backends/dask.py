@@ -1,11 +1,11 @@
-"""A Dask cluster: a run is computed in legs. A task takes it a minute further and hands back where it stands (`legs`);
-the client, here, files that in the store and sends the run on.
+"""A Dask cluster, on which a run is computed in legs.
 
-So nothing that matters stays on a worker, and one that is lost costs a leg. Workers compute with their own copy of fedlib
-and of the data; one whose digits might differ is refused.
+A task takes the run a minute further and hands back where it stands (`legs`); the client, here, files that in the store
+and sends the run on. So nothing that matters stays on a worker, and one that is lost costs a leg. Workers compute with
+their own copy of fedlib and of the data; one whose digits might differ is refused.
 
-With FEDLIB_ADDRESS the cluster is the one whose scheduler listens there; else worker processes of this machine are started,
-reachable from this machine only. FEDLIB_LEG is the time of a leg in seconds.
+With FEDLIB_ADDRESS the cluster is the one whose scheduler listens there; else worker processes of this machine are
+started, reachable from this machine only. FEDLIB_LEG is the time of a leg in seconds.
 """
 
 import atexit
@@ -159,7 +159,8 @@ class Dispatcher:
     def _fit(self, data_set: str) -> list[str] | None:
         """Workers not known to be unfit; None: all are welcome."""
         unfit = {worker for worker, name in self.unfit if name == data_set}
-        return [worker for worker in self.client.nthreads() if worker not in unfit] if unfit else None
+        workers: Any = self.client.nthreads()  # Dask's annotations are those of its asynchronous use
+        return [worker for worker in workers if worker not in unfit] if unfit else None
 
     def _refused(self, dispatched: DispatchedRun, refusal: Refusal) -> str | None:
         if (refusal.worker, dispatched.data_set) not in self.unfit:
@@ -220,8 +221,8 @@ def _join(address: str) -> Client:
         client = Client(address, set_as_default=False)
     except OSError as problem:
         raise ConnectionError(
-            f"no Dask scheduler answers at {address}: {problem}. Start one there with `python -m fedlib dask scheduler`, "
-            "correct backend.address, or leave it out to use this machine."
+            f"no Dask scheduler answers at {address}: {problem}. Start one there with `python -m fedlib dask "
+            "scheduler`, correct backend.address, or leave it out to use this machine."
         ) from problem
     if not client.nthreads():
         print(f"no workers at {address} yet; {legs.START_WORKERS}", file=sys.stderr)

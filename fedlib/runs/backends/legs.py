@@ -1,6 +1,6 @@
 """What a worker of a Dask cluster does: take a run one leg further, or say why it must not.
 
-A leg is as many rounds as fit into its time, at least one. The state goes in and comes out as the bytes of a checkpoint.
+A leg is as many rounds as fit into its time, at least one. The state goes in and comes out as bytes of a checkpoint.
 The scheduler imports this module as well, to read the tasks; only workers need fedlib's heavy modules.
 """
 
@@ -9,6 +9,7 @@ import time
 import traceback
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 START_WORKERS = "start workers with `python -m fedlib dask worker <scheduler> --nworkers <cores>`"
@@ -105,13 +106,12 @@ def objection(order: Order, threads: int) -> str | None:
 def toolchain() -> dict[str, str]:
     """What decides the digits: versions, and the kernels that the numeric libraries of this process chose."""
     import torch
-    from numpy._core import _multiarray_umath
     from threadpoolctl import threadpool_info
 
     from fedlib import numerics
     from fedlib.runs import store
 
-    has = _multiarray_umath.__cpu_features__
+    has = import_module("numpy._core._multiarray_umath").__cpu_features__
     blas = {library.get("architecture") for library in threadpool_info() if library["internal_api"] == "openblas"}
     return store.versions() | {
         "kernels of torch": torch.backends.cpu.get_cpu_capability(),

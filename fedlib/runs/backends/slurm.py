@@ -1,7 +1,7 @@
 """A Dask cluster whose workers are jobs of Slurm: dask-jobqueue writes the job script and submits it.
 
-The scheduler lives in the process that builds the report and serves all its notebooks; `conf/backend/slurm.yaml` has the
-settings. Jobs that end before the work does (their time is up, say) are replaced.
+The scheduler lives in the process that builds the report and serves all its notebooks; `conf/backend/slurm.yaml` has
+the settings. Jobs that end before the work does (their time is up, say) are replaced.
 """
 
 import os
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
-from dask_jobqueue import SLURMCluster
+from dask_jobqueue.slurm import SLURMCluster
 from distributed.security import Security
 
 from fedlib.runs.backends import dask
@@ -23,8 +23,8 @@ def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> I
     """See `Backend`; the scheduler must be up already, for it outlives a notebook."""
     if runs and not os.environ.get("FEDLIB_ADDRESS"):
         raise ConnectionError(
-            "backend slurm has no scheduler here: `python -m fedlib backend=slurm` starts one for the notebooks of a report. "
-            "Elsewhere, start one with `python -m fedlib dask scheduler` and name it with FEDLIB_ADDRESS."
+            "backend slurm has no scheduler here: `python -m fedlib backend=slurm` starts one for the notebooks of a "
+            "report. Elsewhere, start one with `python -m fedlib dask scheduler` and name it with FEDLIB_ADDRESS."
         )
     yield from dask.outcomes(runs, workers, count)
 
@@ -35,17 +35,19 @@ def serving(settings: Mapping[str, Any]) -> Iterator[str]:
     if settings["address"]:
         yield settings["address"]
         return
-    with cluster(settings["slurm"]) as running:
-        running.adapt(minimum=settings["workers"], maximum=settings["workers"])
-        yield running.scheduler_address
+    jobs = cluster(settings["slurm"])
+    with jobs:
+        jobs.adapt(minimum=settings["workers"], maximum=settings["workers"])
+        yield jobs.scheduler_address
 
 
 def cluster(settings: Mapping[str, Any]) -> SLURMCluster:
     """A scheduler in this process, and how jobs are to be submitted; none is submitted yet."""
-    given = {name: value for name, value in settings.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     one_run_per_core = ["--nworkers", str(given["cores"]), "--nanny"]
+    given["worker_extra_args"] = [*one_run_per_core, *given.get("worker_extra_args", [])]
     return SLURMCluster(
-        **given | {"worker_extra_args": [*one_run_per_core, *given.get("worker_extra_args", [])]},
+        **given,
         processes=given["cores"],
         worker_command=WORKER,
         security=Security() if given.get("protocol") == "tls://" else None,

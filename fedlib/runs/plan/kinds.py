@@ -1,7 +1,8 @@
 """Kinds of runs: runs of a kind cost the same per round, but for how often they pass over the data.
 
-Counts cost (clients, samples, batch, steps, ...), and so does the share of clients that take part; learning rates, weights of
-terms, names and seeds do not. Passes over the data (`LOOPS`) are left out of the kind: time is linear in them.
+Counts cost (clients, samples, batch, steps, ...), and so does the share of clients that take part; learning rates,
+weights of terms, names and seeds do not. Passes over the data (`LOOPS`) are left out of the kind: time is linear in
+them.
 """
 
 import json
@@ -24,7 +25,7 @@ UNEQUAL = ("dirichlet", "by_writer")  # partitions whose clients differ in size
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run of a kind takes: seconds of one core, bytes of memory. The record is what was measured of its model."""
+    """What one run of a kind takes: seconds of one core, bytes of memory. The record is what was measured of it."""
 
     setup: float  # once per run: deal the data, first state
     base: float  # per round, whatever the number of passes

@@ -1,8 +1,8 @@
 """What a kind of run costs on this machine: a few rounds in a process of their own, with one thread, like a worker's.
 
-The clock counts the process's own processor time, so that a busy machine disturbs little. Where a whole round would take too
-long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts as time
-allows, or to fewer clients where it does not; the time of a round is linear in all three, and its whole follows.
+The clock counts the process's own processor time, so that a busy machine disturbs little. Where a whole round would
+take too long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts
+as time allows, or to fewer clients where it does not; a round's time is linear in all three, and its whole follows.
 
     python -m fedlib.runs.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON per run
 """
@@ -123,7 +123,7 @@ def _at_whole(points: list[tuple[float, float]]) -> float:
 
 
 def with_fewer_clients(run: Run, federation: Federation) -> tuple[Run, float]:
-    """The run with an eighth of its participants, and their share of what participants hold; unchanged where all take part."""
+    """The run with an eighth of its participants, and their share of all participants' data."""
     taking_part = run.config["options"]["participation"]
     if taking_part == 1:
         return run, 1.0
