@@ -1,5 +1,6 @@
 """`python -m fedlib`: names and values are checked, parameters reach notebooks, exit codes tell what happened."""
 
+import doctest
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from omegaconf import OmegaConf
 from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
+from fedlib.commands import dask_cli
+from fedlib.report import usage
 from fedlib.report.notebooks import discover, parameters
 from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.report.usage import UsageError
@@ -211,6 +214,12 @@ def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():
     ):
         assert part in done.stdout
     assert len(done.stdout.splitlines()) < 45
+
+
+@pytest.mark.parametrize("module", [usage, dask_cli])
+def test_the_examples_in_docstrings_come_out(module):
+    result = doctest.testmod(module)
+    assert result.attempted and not result.failed
 
 
 def test_list_ends_quietly_when_its_reader_does():

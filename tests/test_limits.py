@@ -120,6 +120,7 @@ def test_a_wrong_value_is_found_in_the_config_of_any_notebook(config, bad):
         ("fedacs.comparison.kappa=150", "kappa=150, clients=200, but kappa <= 0.4 * clients must hold."),
         ("seed=-1", "fedlib: seed=-1: expected a whole number, 0 or more"),
         ("backend.workers=0", "backend.workers=0: expected a whole number, 1 or more, or null."),
+        ("backend.name=slrm", "Did you mean slurm?"),
         ("notebooks=[]", "notebooks=[]: expected at least one name"),
         ("notebooks=3", "notebooks=3: no such notebook."),
         ("data.folder=5", "data.folder=5: expected a text, or null."),
@@ -130,6 +131,13 @@ def test_the_command_line_answers_before_anything_runs(capsys, tmp_path, overrid
     told = capsys.readouterr().err
     assert complaint in told and "Traceback" not in told
     assert not (tmp_path / "report").exists()
+
+
+def test_slurm_cannot_count_the_cores_of_a_cluster(capsys):
+    assert main(["backend=slurm", "backend.workers=null"]) == 2
+    assert "backend.workers=null: expected a whole number, 1 or more." in capsys.readouterr().err
+    assert main(["backend=slurm", "backend.slurm.cores=0"]) == 2
+    assert "backend.slurm.cores=0: expected a whole number, 1 or more." in capsys.readouterr().err
 
 
 def test_a_wrong_value_late_in_a_sweep_stops_the_sweep_before_it_starts(capsys):

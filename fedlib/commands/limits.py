@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from fedlib.report.notebooks import Notebook, discover, parameters, values_of
 from fedlib.report.usage import UsageError, typed, valid_names
+from fedlib.runs.backends import BACKENDS
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ SETTINGS: dict[str, Limit] = {  # all that belongs to no notebook
     "report": Limit(str),
     "data.folder": Limit(str, optional=True),
     "data.cache": Limit(str, optional=True),
+    "backend.name": Limit(str, names=tuple(BACKENDS)),
     "backend.workers": OPTIONAL_COUNT,
     "backend.address": Limit(str, optional=True),
     "backend.leg": POSITIVE,
@@ -176,6 +178,8 @@ def check(config: DictConfig, root: Path) -> None:
         values = OmegaConf.select(config, node) if node else config
         if values is not None and name in values:  # a backend has only some of them
             check_value(setting, values[name], limit)
+    if config.backend.name == "slurm":  # it cannot count the cores of a cluster
+        check_value("backend.workers", config.backend.workers, COUNT)
     drop_ins = tuple(sorted(file.stem for file in _data_folder(config, root).glob("*.npz")))
     for notebook in discover(root):
         if notebook.paper in config:
@@ -183,11 +187,11 @@ def check(config: DictConfig, root: Path) -> None:
 
 
 def _check_notebook(notebook: Notebook, values: dict[str, Any], drop_ins: tuple[str, ...]) -> None:
-    own = parameters(notebook.path)
+    defaults = parameters(notebook.path)
     for name, value in values.items():
         limit = limit_of(notebook.label, name)
-        check_parameter(f"{notebook.label}.{name}", value, limit, isinstance(own[name], list), drop_ins)
-    check_rules(notebook.label, own | values)
+        check_parameter(f"{notebook.label}.{name}", value, limit, isinstance(defaults[name], list), drop_ins)
+    check_rules(notebook.label, defaults | values)
 
 
 def _data_folder(config: DictConfig, root: Path) -> Path:

@@ -11,6 +11,7 @@ d = sum_i n_i / n * d_i.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -64,7 +65,7 @@ def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, ro
         angle=np.degrees(np.arccos(np.clip(along / length, -1, 1))),
         server_length=server_length,
         kept=server_length / float((shares * length).sum()),
-        recall=np.stack([recall(federation, own) for own in trained]),
+        recall=np.stack([recall(federation, client) for client in trained]),
         server_recall=recall(federation, average),
         before=float(recall(federation, weights).mean()),
     )
@@ -82,7 +83,7 @@ def recall(federation: Federation, weights: torch.Tensor) -> np.ndarray:
 
 
 def arrows(drift: Drift, ax: Axes | None = None) -> Axes:
-    """An arrow a client, as long as its move, at its true angle to the server's move, which points to the right.
+    """One arrow per client, as long as its move, at its true angle to the server's move, which points to the right.
 
     Whether an arrow leans up or down means nothing: they alternate, so that they do not hide each other.
     """
@@ -100,7 +101,7 @@ def arrows(drift: Drift, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _arrow(ax: Axes, x: float, y: float, colour, width: float) -> None:
+def _arrow(ax: Axes, x: float, y: float, colour: Any, width: float) -> None:
     look = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", (x, y), (0, 0), arrowprops=look)
 

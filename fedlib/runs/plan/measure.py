@@ -80,25 +80,27 @@ def cost(run: Run, seconds: float) -> Cost:
     passes = loops(run.config["options"])
     share = _least_share(run, whole)
     federation, _ = _federation(arguments, run.seed, share)
-    one, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
-    if one.round <= max(seconds, COMPILING):  # perhaps that was the compiler, so once more
-        one = trial(with_passes(run, 1), federation, seconds / 4)
-    points = [(share, one.round)]  # share of the data, seconds of a round of one pass
-    if one.round > seconds:  # by now its memory is known, so fewer clients will do
+    single_pass, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
+    if single_pass.round <= max(seconds, COMPILING):  # perhaps that was the compiler, so once more
+        single_pass = trial(with_passes(run, 1), federation, seconds / 4)
+    points = [(share, single_pass.round)]  # share of the data, seconds of a round of one pass
+    if single_pass.round > seconds:  # by now its memory is known, so fewer clients will do
         run, cohort = with_fewer_clients(run, federation)
         points = [(share, trial(with_passes(run, 1), federation, seconds / 4, evaluate=False).round / cohort)]
-    elif (larger := _affordable(share, one.round, seconds / 8)) > share:
+    elif (larger := _affordable(share, single_pass.round, seconds / 8)) > share:
         share, (federation, _) = larger, _federation(arguments, run.seed, larger)
-        one = trial(with_passes(run, 1), federation, seconds / 4)
-        points.append((share, one.round))
-    single, took = _at_whole(points), points[-1][1]
-    loop, part = single, share * cohort / passes
+        single_pass = trial(with_passes(run, 1), federation, seconds / 4)
+        points.append((share, single_pass.round))
+    whole_pass, took = _at_whole(points), points[-1][1]
+    loop, part = whole_pass, share * cohort / passes
     if passes > 1 and took * cohort < seconds:
         more = min(passes, max(2, int(seconds / (took * cohort))))
         many = trial(with_passes(run, more), federation, seconds / 4, evaluate=False).round / cohort
         loop, part = max(0.0, many - took) / (more - 1) / share, part * more
-    setup = build + one.init / share + one.first
-    return Cost(setup, max(0.0, single - loop), loop, one.evaluation, peak_memory(), part, one.record)
+    setup = build + single_pass.init / share + single_pass.first
+    return Cost(
+        setup, max(0.0, whole_pass - loop), loop, single_pass.evaluation, peak_memory(), part, single_pass.record
+    )
 
 
 def _least_share(run: Run, whole: Federation) -> float:
