@@ -372,7 +372,7 @@ def test_unknown_names_are_answered_with_the_known_ones(capsys):
 # Runs sent away
 
 
-def test_efficiency_and_overhead_of_an_engine_are_those_of_its_workers_time():
+def test_efficiency_and_overhead_of_a_backend_are_those_of_its_workers_time():
     times = {("inprocess", 1): [10.0, 30.0, 10.0], ("dask", 1): [10.4, 10.4, 10.4], ("dask", 2): [6.25, 6.0, 7.0]}
     alone, one, two = overhead.compare(times, runs=40)
     assert (alone.seconds, alone.efficiency, alone.overhead_ms) == (10.0, 1.0, 0.0)

@@ -1,5 +1,6 @@
 """`python -m fedlib`: names and values are checked, parameters reach notebooks, exit codes tell what happened."""
 
+import doctest
 import os
 import signal
 import subprocess
@@ -13,8 +14,11 @@ from omegaconf import OmegaConf
 from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
+from fedlib.commands import dask_cli
+from fedlib.report import usage
 from fedlib.report.notebooks import discover, parameters
-from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
+from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.report.usage import UsageError
 
 
 @pytest.fixture
@@ -33,8 +37,8 @@ def printed(executed: Path) -> str:
     [
         ("paper=tyo", "all, toy", "toy"),
         ("scale=quik", "desk, paper, quick", "quick"),
-        ("engine=process", "dask, inprocess, processes, slurm", "processes"),
-        ("papper=toy", "data, engine, notebooks, paper, report, scale, seed, toy", "paper"),
+        ("backend=process", "dask, inprocess, processes, slurm", "processes"),
+        ("papper=toy", "backend, data, notebooks, paper, report, scale, seed, toy", "paper"),
         ("toy.fien.seeds=2", "fine, broken", "fine"),
         ("toy.fine.sedes=2", "seed, seeds, rates, method", "seeds"),
         ("+toy.fine.rate=2", "seed, seeds, rates, method", "rates"),
@@ -47,6 +51,43 @@ def test_an_unknown_name_is_answered_with_the_valid_ones_and_the_nearest(workboo
     assert f"Did you mean {guess}? Valid: {valid}." in complaint
     assert "Traceback" not in complaint
     assert not (workbook / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "now"),
+    [("engine=dask", "backend=dask"), ("engine.workers=2", "backend.workers=2"), ("+engine.leg=5", "+backend.leg=5")],
+)
+@pytest.mark.parametrize("command", [[], ["plan"], ["list"], ["-m"]], ids=lambda command: " ".join(command))
+def test_the_old_word_for_a_backend_is_answered_with_the_new_one(workbook, capsys, command, override, now):
+    assert main([*command, override], workbook) == 2
+    assert f"fedlib: 'engine' is now called 'backend': write {now}\n" in capsys.readouterr().err
+    assert not (workbook / "reports").exists()
+
+
+def test_a_backend_that_is_not_installed_is_answered_before_anything_runs(workbook, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
+    assert main(["backend=slurm"], workbook) == 2
+    assert "backend slurm needs Dask (there is no dask_jobqueue): pip install" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main(["dask", "scheduler"], workbook) == 2
+    assert "backend dask needs Dask (there is no distributed): pip install" in capsys.readouterr().err
+    assert not (workbook / "reports").exists()
+
+
+DASK = """
+import sys
+from fedlib.__main__ import main
+try:
+    main(["dask", "worker", "--help"])
+finally:
+    assert "torch" not in sys.modules and "hydra" not in sys.modules, "a worker needs torch with its first run"
+"""
+
+
+def test_the_dask_command_is_dasks_own_and_starts_without_torch():
+    done = subprocess.run([sys.executable, "-c", DASK], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout.startswith("Usage: python -m fedlib dask worker [OPTIONS]")
+    assert "--nworkers" in done.stdout and "--memory-limit" in done.stdout
 
 
 def test_a_bad_name_late_in_a_sweep_stops_the_sweep_before_it_starts(workbook, capsys):
@@ -78,7 +119,7 @@ def test_values_follow_the_scale_and_a_missing_scale_is_named(workbook):
 
 
 def test_overrides_and_environment_reach_the_notebook(workbook, capsys):
-    arguments = ["notebooks=[fine]", "seed=7", "toy.fine.rates=[0.5]", "toy.fine.method=acfmo", "engine.workers=3"]
+    arguments = ["notebooks=[fine]", "seed=7", "toy.fine.rates=[0.5]", "toy.fine.method=acfmo", "backend.workers=3"]
     assert main(arguments, workbook) == 0
     text = printed(workbook / "reports" / "quick" / "executed" / "toy-fine.ipynb")
     assert "7 3 [0.5] acfmo" in text
@@ -158,14 +199,27 @@ def test_a_wrong_word_after_list_is_answered_with_the_valid_ones(capsys, words, 
 
 def test_a_word_that_is_no_command_is_answered_with_what_there_is(workbook, capsys):
     assert main(["lst"], workbook) == 2
-    assert "The commands there are: list, plan" in capsys.readouterr().err
+    assert "The commands there are: list, plan, dask" in capsys.readouterr().err
 
 
 def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():
     done = subprocess.run([sys.executable, "-m", "fedlib", "--help"], capture_output=True, text=True, check=True)
-    for part in ("python -m fedlib list", "python -m fedlib plan", "Examples", "Exit codes: 0 fine", "paper: acfmo"):
+    for part in (
+        "python -m fedlib list",
+        "python -m fedlib plan",
+        "python -m fedlib dask",
+        "Examples",
+        "Exit codes: 0 fine",
+        "paper: acfmo",
+    ):
         assert part in done.stdout
     assert len(done.stdout.splitlines()) < 45
+
+
+@pytest.mark.parametrize("module", [usage, dask_cli])
+def test_the_examples_in_docstrings_come_out(module):
+    result = doctest.testmod(module)
+    assert result.attempted and not result.failed
 
 
 def test_list_ends_quietly_when_its_reader_does():

@@ -18,12 +18,13 @@ from conftest import synthetic_arrays
 from distributed import KilledWorker
 from toy_workbook import REPOSITORY
 
+from fedlib.commands.dask_cli import with_defaults
 from fedlib.report.build import kernel_environment
-from fedlib.report.settings import UsageError, compose_jobs, register_resolvers
-from fedlib.runs import store, study
+from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.report.usage import UsageError
+from fedlib.runs import backends, store, study
 from fedlib.runs.backends import dask as client
 from fedlib.runs.backends import legs, slurm
-from fedlib.runs.backends.__main__ import arguments
 from fedlib.runs.simulation import Progress
 from fedlib.runs.store import Run
 
@@ -57,7 +58,7 @@ class Cluster:
 
     def _start(self, command: str, log: Path, *options: str, **environment: str) -> subprocess.Popen:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("FEDLIB_")}
-        call = [sys.executable, "-m", "fedlib.runs.backends", command, *options]
+        call = [sys.executable, "-m", "fedlib", "dask", command, *options]
         with log.open("w") as file:
             return subprocess.Popen(
                 call, cwd=REPOSITORY, env=inherited | environment, stdout=file, stderr=subprocess.STDOUT
@@ -124,7 +125,7 @@ def cluster(scheduler, store_folder, monkeypatch) -> Cluster:
 @pytest.fixture
 def store_folder(tmp_path, monkeypatch) -> Path:
     """The client's own data and an empty store."""
-    for name in ("FEDLIB_ADDRESS", "FEDLIB_LEG", "FEDLIB_ENGINE", "FEDLIB_WORKERS"):
+    for name in ("FEDLIB_ADDRESS", "FEDLIB_LEG", "FEDLIB_BACKEND", "FEDLIB_WORKERS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FEDLIB_DATA", str(write_data(tmp_path / "data")))
     monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / "runs"))
@@ -147,10 +148,10 @@ def records_bytes(run: Run) -> bytes:
 
 
 def computed_elsewhere(runs: list[Run], folder: Path, monkeypatch) -> list[bytes]:
-    """The records of the same runs by the in-process engine, in a store of its own."""
+    """The records of the same runs by the in-process backend, in a store of its own."""
     with monkeypatch.context() as patch:
         patch.setenv("FEDLIB_RUNS", str(folder))
-        study.execute(runs, engine="inprocess")
+        study.execute(runs, backend="inprocess")
         return [records_bytes(run) for run in runs]
 
 
@@ -165,13 +166,13 @@ def about(run: Run) -> dict:
 # Same bytes
 
 
-def test_legs_of_one_round_give_the_bytes_of_the_in_process_engine_and_leave_only_results(
+def test_legs_of_one_round_give_the_bytes_of_the_in_process_backend_and_leave_only_results(
     cluster, store_folder, tmp_path, monkeypatch
 ):
     methods = ("fedavg", "acfmo", "fedala", "feddbe", "fedpac", "fedgh", "serveradam")
     runs = [toy_run(name, seed=seed) for name in methods for seed in (0, 1)]
     expected = computed_elsewhere(runs, tmp_path / "other", monkeypatch)
-    frame = study.execute(runs, engine="dask")
+    frame = study.execute(runs, backend="dask")
     assert [records_bytes(run) for run in runs] == expected
     assert frame["method"].drop_duplicates().tolist() == list(methods)
     assert {file.name for run in runs for file in run.folder.iterdir()} == {"records.csv", "run.json"}
@@ -205,7 +206,7 @@ def test_without_an_address_workers_of_this_machine_compute_and_nobody_else_reac
 ):
     runs = [toy_run(seed=seed) for seed in range(4)]
     expected = computed_elsewhere(runs, tmp_path / "other", monkeypatch)
-    study.execute(runs, engine="dask", workers=2)
+    study.execute(runs, backend="dask", workers=2)
     assert [records_bytes(run) for run in runs] == expected
     connection = client.connect(2)
     addresses = [connection.scheduler.address, *connection.nthreads()]
@@ -234,7 +235,7 @@ def test_a_worker_killed_in_the_middle_costs_no_byte(cluster, store_folder, tmp_
 
     killer = threading.Thread(target=kill)
     killer.start()
-    study.execute(runs, engine="dask")
+    study.execute(runs, backend="dask")
     killer.join()
     (lost,) = [worker for worker in cluster.workers.values() if worker.pid in killed]
     assert lost.wait() == -signal.SIGKILL
@@ -243,8 +244,8 @@ def test_a_worker_killed_in_the_middle_costs_no_byte(cluster, store_folder, tmp_
 
 EXECUTE = """
 import fedlib, json, sys
-from fedlib import study
-study.execute([study.Run(**run) for run in json.loads(sys.argv[1])], engine="dask")
+from fedlib.runs import study
+study.execute([study.Run(**run) for run in json.loads(sys.argv[1])], backend="dask")
 """
 
 
@@ -259,7 +260,7 @@ def test_a_killed_client_continues_from_what_its_runs_had_sent(cluster, store_fo
     process.wait()
     begun = [run for run in runs if under_way(run)]
     assert begun and all(store.load(run) is None for run in begun)
-    study.execute(runs, engine="dask")
+    study.execute(runs, backend="dask")
     assert [records_bytes(run) for run in runs] == expected
     assert all(about(run)["resumed"] for run in begun)
 
@@ -277,9 +278,12 @@ def test_an_interrupted_study_keeps_what_is_filed_and_calls_back_the_rest(cluste
 
 def test_a_scheduler_that_does_not_answer_is_named(store_folder, monkeypatch):
     monkeypatch.setenv("FEDLIB_ADDRESS", "tcp://127.0.0.1:9")
-    with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
-        with pytest.raises(ConnectionError, match="no Dask scheduler answers at tcp://127.0.0.1:9.*engine.address"):
-            study.execute([toy_run()], engine="dask")
+    complaint = "no Dask scheduler answers at tcp://127.0.0.1:9.*backend.address"
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "500ms"}),
+        pytest.raises(ConnectionError, match=complaint),
+    ):
+        study.execute([toy_run()], backend="dask")
 
 
 class Lost:
@@ -293,9 +297,9 @@ class Lost:
 
 
 def test_a_run_whose_workers_die_again_and_again_is_told_with_its_round_and_what_to_do():
-    journey = client.Journey(toy_run(), saved=b"", round=41, resumed=False)
+    dispatched = client.DispatchedRun(toy_run(), saved=b"", round=41, resumed=False)
     error = KilledWorker("task", type("Worker", (), {"address": "tcp://10.0.0.7:4711"}), 3)
-    told = client.answer(Lost(error), journey)
+    told = client.answer(Lost(error), dispatched)
     assert "died 4 times in a row, the last at tcp://10.0.0.7:4711" in told
     assert "--memory-limit" in told and "state after round 41 is stored" in told
 
@@ -307,7 +311,7 @@ def test_a_raising_run_is_told_with_its_config_and_worker_and_stops_no_other(clu
     impossible = toy_run(seed=3, federation=DEAL | {"clients": 5000})
     runs = [toy_run(), impossible, toy_run(seed=1)]
     with pytest.raises(study.RunFailed) as failure:
-        study.execute(runs, engine="dask")
+        study.execute(runs, backend="dask")
     told = str(failure.value)
     assert told.startswith("1 of 3 runs failed, the others are stored.")
     assert "'clients': 5000" in told and "5000 clients for 120 samples" in told
@@ -320,10 +324,10 @@ def test_workers_of_another_toolchain_are_refused(cluster, store_folder, monkeyp
     ours = legs.toolchain()
     monkeypatch.setattr(legs, "toolchain", lambda: ours | {part: "another"})
     with pytest.raises(study.RunFailed) as failure:
-        study.execute([toy_run()], engine="dask")
+        study.execute([toy_run()], backend="dask")
     told = str(failure.value)
     assert told.count(f"{part}: {ours[part]} there, another here") == 2, "both workers"
-    assert "no worker is fit for this run" in told and "python -m fedlib.runs.backends worker" in told
+    assert "no worker is fit for this run" in told and "python -m fedlib dask worker" in told
     assert "'algorithm': 'fedavg'" in told
 
 
@@ -336,7 +340,7 @@ def test_a_worker_with_other_data_or_none_is_not_used_and_says_why(
     (cluster.folder / "none").mkdir()
     for name in ("other", "none"):
         cluster.start_worker(name)
-    study.execute(runs, engine="dask")
+    study.execute(runs, backend="dask")
     assert [records_bytes(run) for run in runs] == expected
     told = capsys.readouterr().err
     assert re.search(r"worker tcp://\S+ is not used: its data set toy is another one \(fingerprint", told)
@@ -351,12 +355,12 @@ def test_a_worker_without_the_data_fetches_it_into_its_own_folder_once(cluster, 
     run = Run("fedavg", deal, 3, 0, {"epochs": 1})
     for name in list(cluster.workers)[1:]:
         cluster.stop(name)
-    study.execute([run], engine="dask")
+    study.execute([run], backend="dask")
     assert [records_bytes(run)] == computed_elsewhere([run], tmp_path / "other", monkeypatch)
     (name,) = cluster.workers
     (hashes,) = (cluster.folder / name / "cache" / "data").glob("handwriting-*/hashes.json")
     written = hashes.stat().st_mtime_ns
-    study.execute([replace(run, seed=1)], engine="dask")
+    study.execute([replace(run, seed=1)], backend="dask")
     assert hashes.stat().st_mtime_ns == written
 
 
@@ -364,8 +368,8 @@ def test_without_dask_the_error_says_what_to_install(store_folder, monkeypatch):
     monkeypatch.delitem(sys.modules, "fedlib.runs.backends.dask")
     monkeypatch.delattr("fedlib.runs.backends.dask")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"engine dask needs Dask .*pip install .*\[cluster\]"):
-        study.execute([toy_run()], engine="dask")
+    with pytest.raises(ImportError, match=r"backend dask needs Dask .*pip install .*\[cluster\]"):
+        study.execute([toy_run()], backend="dask")
 
 
 # Commands and configs
@@ -382,44 +386,44 @@ def test_without_dask_the_error_says_what_to_install(store_folder, monkeypatch):
     ],
 )
 def test_schedulers_and_local_workers_listen_to_this_machine_unless_told_otherwise(given, host):
-    completed = arguments(given.split())
+    completed = with_defaults(given.split())
     assert (completed.count("127.0.0.1") == 1) is host
     assert completed[-len(given.split()[1:]) or len(completed) :] == given.split()[1:]
     assert ("--nthreads" in completed) is given.startswith("worker")
 
 
-def engine_config(*overrides: str):
+def backend_config(*overrides: str):
     register_resolvers(REPOSITORY)
     return compose_jobs(REPOSITORY, ["paper=start", *overrides])[0]
 
 
 def test_the_address_and_the_leg_reach_the_notebooks():
-    config = engine_config("engine=dask", "engine.address=tcp://scheduler:8786", "engine.leg=30")
-    with slurm.address(config.engine) as address:
+    config = backend_config("backend=dask", "backend.address=tcp://scheduler:8786", "backend.leg=30")
+    with client.serving(config.backend) as address:
         variables = kernel_environment(config, Path("report"), address)
-    assert variables["FEDLIB_ENGINE"] == "dask"
+    assert variables["FEDLIB_BACKEND"] == "dask"
     assert variables["FEDLIB_ADDRESS"] == "tcp://scheduler:8786"
     assert variables["FEDLIB_LEG"] == "30"
-    with slurm.address(engine_config("engine=processes").engine) as address:
+    with backends.load("processes").serving(backend_config("backend=processes").backend) as address:
         assert address is None
-    with slurm.address(engine_config("engine=slurm", "engine.address=tcp://there:1").engine) as address:
+    with slurm.serving(backend_config("backend=slurm", "backend.address=tcp://there:1").backend) as address:
         assert address == "tcp://there:1"
     with pytest.raises(UsageError, match="Did you mean address"):
-        engine_config("engine=dask", "engine.adress=tcp://scheduler:8786")
+        backend_config("backend=dask", "backend.adress=tcp://scheduler:8786")
 
 
 def test_the_slurm_config_becomes_a_job_script():
     overrides = ["queue=long", "account=physics", "cores=4", "memory=8GB", "walltime='12:00:00'", "protocol=tcp://"]
     overrides += ["job_extra_directives=['--constraint=avx2']", "job_script_prologue=['module load python']"]
     overrides += ["python=/shared/python", "worker_extra_args=['--lifetime','11h']"]
-    config = engine_config("engine=slurm", *(f"engine.slurm.{override}" for override in overrides))
-    with slurm.cluster(config.engine.slurm) as cluster:
+    config = backend_config("backend=slurm", *(f"backend.slurm.{override}" for override in overrides))
+    with slurm.cluster(config.backend.slurm) as cluster:
         lines = cluster.job_script().splitlines()
     for line in ("-p long", "-A physics", "--cpus-per-task=4", "--mem=8G", "-t 12:00:00", "--constraint=avx2"):
         assert f"#SBATCH {line}" in lines
     prologue, command = [line for line in lines if line and not line.startswith("#")]
     assert prologue == "module load python"
-    assert command.startswith("/shared/python -m fedlib.runs.backends worker tcp://")
+    assert command.startswith("/shared/python -m fedlib dask worker tcp://")
     assert "--nthreads 1 --memory-limit 1.86GiB" in command
     assert "--nworkers 4 --nanny --lifetime 11h" in command
 
@@ -455,11 +459,11 @@ def test_slurm_jobs_join_over_tls_compute_the_same_bytes_and_are_cancelled(
     expected = computed_elsewhere(runs, tmp_path / "other", monkeypatch)
     files = {"ca-file": "cert.pem"} | {f"{role}.{part}": f"{part}.pem" for role in ROLES for part in ("cert", "key")}
     tls = {f"distributed.comm.tls.{name}": str(fake_slurm / file) for name, file in files.items()}
-    config = engine_config("engine=slurm", "engine.workers=1", "engine.slurm.cores=1", "engine.slurm.interface=lo")
-    with dask.config.set(tls), slurm.address(config.engine) as address:
+    config = backend_config("backend=slurm", "backend.workers=1", "backend.slurm.cores=1", "backend.slurm.interface=lo")
+    with dask.config.set(tls), slurm.serving(config.backend) as address:
         assert address.startswith("tls://127.0.0.1:")
         monkeypatch.setenv("FEDLIB_ADDRESS", address)
-        study.execute(runs, engine="dask")
+        study.execute(runs, backend="dask")
         client.disconnect()
     assert [records_bytes(run) for run in runs] == expected
     job = int((fake_slurm / "job.pid").read_text())

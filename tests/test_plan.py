@@ -1,5 +1,4 @@
-"""`fedlib plan`: the runs of every notebook are found without running them, priced by kind and shared out to
-workers."""
+"""`fedlib plan`: the runs of every notebook are found without computing them, priced by kind, shared out to workers."""
 
 import json
 import os
@@ -15,8 +14,8 @@ from toy_workbook import REPOSITORY, make_workbook, tagged
 
 from fedlib import data
 from fedlib.__main__ import main
+from fedlib.commands import find_runs, planner
 from fedlib.commands import plan as command
-from fedlib.commands import rehearsal
 from fedlib.report.notebooks import Notebook
 from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.runs import study
@@ -88,15 +87,15 @@ def one_notebook(root: Path, *sources: str) -> Path:
 
 
 IMPORTS = """import fedlib
-from fedlib import study
+from fedlib.runs import study
 from fedlib.report import show
 from fedlib.runs.study import Run"""
 RUNS = f"""
 federation = {a_run().federation}
 runs = []
 for seed in range(seeds):
-    runs.append(Run("fedavg", federation, 3, seed, {{"epochs": 2, "batch": 10, "lr": 0.1}}, label={{"method":
-    "FedAvg"}}))
+    options = {{"epochs": 2, "batch": 10, "lr": 0.1}}
+    runs.append(Run("fedavg", federation, 3, seed, options, label={{"method": "FedAvg"}}))
 frame = study.execute(runs)
 best = frame.loc[frame["accuracy"].idxmax(), "seed"]
 """
@@ -110,7 +109,7 @@ last = study.execute([Run("fedavg", federation, 5, int(best), {"steps": 1, "lr":
 def planned(root: Path, *overrides: str, measuring=free) -> dict:
     register_resolvers(root)
     (config,) = compose_jobs(root, list(overrides))
-    return command.plan(root, config, (1, 2), measuring)
+    return planner.plan(root, config, (1, 2), measuring)
 
 
 def by_label(made: dict, key: str) -> dict:
@@ -125,7 +124,7 @@ def own_store(tmp_path, monkeypatch) -> Path:
 
 @pytest.mark.parametrize("scale", ["quick", "desk", "paper"])
 def test_all_notebooks_can_be_planned_at_all_scales_with_the_runs_counted_by_hand(scale, own_store, monkeypatch):
-    monkeypatch.setattr(command, "fingerprint", lambda data_set: None)  # no data, no store
+    monkeypatch.setattr(planner, "fingerprint", lambda data_set: None)  # no data, no store
     monkeypatch.setattr(
         data, "available", lambda: dict.fromkeys(["mnist", "fashion_mnist", "cifar10", "cifar100"], "cache")
     )
@@ -142,7 +141,7 @@ def test_only_what_leads_to_studies_is_executed_and_runs_shared_or_stored_are_no
     assert row["note"] is None  # the division by zero leads to no study
     assert (row["runs"], row["stored"], row["missing"]) == (3, 0, 3)
     assert not own_store.exists()
-    stored = study.execute([a_run()], engine="inprocess")
+    stored = study.execute([a_run()], backend="inprocess")
     before = sorted(own_store.rglob("*"))
     seen = []
     (row,) = planned(root, measuring=lambda runs: seen.extend(runs) or free(runs))["notebooks"]
@@ -171,7 +170,7 @@ def test_a_cell_that_fails_ends_the_plan_of_its_notebook_with_a_note(tmp_path, o
     assert row["runs"] == 2
     assert row["note"] == "planned up to cell 4, which failed: KeyError: 'nothing'"
     assert f"toy.fine: {row['note']}" in command.text(made)
-    monkeypatch.setattr(command, "measured", lambda runs, seconds: free(runs))
+    monkeypatch.setattr(measure, "measured", lambda runs, seconds: free(runs))
     assert main(["plan"], root) == 1
 
 
@@ -181,10 +180,10 @@ def test_runs_are_found_behind_functions_and_names_are_traced_through_changes(tm
     path = (
         one_notebook(tmp_path, IMPORTS, helper, source, "both([run for run in runs])") / "notebooks/toy/01_fine.ipynb"
     )
-    script = rehearsal.statements(Notebook.of(path))
+    script = find_runs.statements(Notebook.of(path))
     names: dict = {}
     exec(IMPORTS, names)
-    chosen = [statement.source for statement in rehearsal.needed(script, names)]
+    chosen = [statement.source for statement in find_runs.needed(script, names)]
     kept = [
         "options = {}",
         "options['lr'] = 0.1",
@@ -197,11 +196,11 @@ def test_runs_are_found_behind_functions_and_names_are_traced_through_changes(tm
 
 def test_the_longest_run_left_goes_to_the_first_free_worker():
     durations = [2.0, 3.0, 7.0, 4.0]
-    assert command.makespan(durations, 1) == 16
-    assert command.makespan(durations, 2) == 9  # 7 + 2 beside 4 + 3: not 8
-    assert command.makespan(durations, 3) == 7  # the long run shows
-    assert command.makespan(durations, 32) == 7
-    assert command.makespan([], 4) == 0
+    assert planner.makespan(durations, 1) == 16
+    assert planner.makespan(durations, 2) == 9  # 7 + 2 beside 4 + 3: not 8
+    assert planner.makespan(durations, 3) == 7  # the long run shows
+    assert planner.makespan(durations, 32) == 7
+    assert planner.makespan([], 4) == 0
 
 
 def test_numbers_are_written_for_people():
@@ -247,11 +246,11 @@ def test_sizes_of_clients_matter_only_where_clients_train_stacked():
     assert of("cnn_fedsr", "iid") == of("cnn_fedsr", **shards) == of("cnn_fedsr", **uneven)
 
 
-def test_rehearsed_records_have_the_rounds_of_real_ones_and_the_size_of_their_files(own_store):
+def test_made_up_records_have_the_rounds_of_real_ones_and_the_size_of_their_files(own_store):
     run = a_run(rounds=7, every=3)
-    real = study.execute([run], engine="inprocess").drop(columns="seed")
+    real = study.execute([run], backend="inprocess").drop(columns="seed")
     record = real.iloc[-1].drop("round").to_dict()
-    made = kinds.rehearsed(run, record)
+    made = kinds.made_up_records(run, record)
     assert made.columns.tolist() == real.columns.tolist()
     assert made["round"].tolist() == real["round"].tolist() == [0, 3, 6, 7]
     on_disk = sum((run.folder / file).stat().st_size for file in ("records.csv", "run.json"))
@@ -269,8 +268,7 @@ def test_a_measurement_runs_in_a_process_of_its_own_and_says_why_it_could_not(ow
 
 
 def test_a_round_is_projected_from_parts_on_the_line_that_its_time_follows(monkeypatch):
-    """With a clock that a pass over a share of the data moves by 0.1 + share * (2 + 3 * passes), the whole comes
-    out."""
+    """With a clock that passes over a share of the data move by 0.1 + share * (2 + 3 * passes), the whole comes out."""
     run = a_run(options=a_run().options | {"epochs": 20, "batch": 5})
     shares = {}
 
@@ -315,7 +313,7 @@ def test_json_and_text_tell_the_same(tmp_path, own_store, capsys, monkeypatch):
     root = one_notebook(tmp_path, IMPORTS, RUNS, MORE)
     cost = replace(FREE, base=3600.0, memory=123_000_000, part=0.25)
     answers = [cost, "no data"]
-    monkeypatch.setattr(command, "measured", lambda runs, seconds: (answers[run.rounds == 5] for run in runs))
+    monkeypatch.setattr(measure, "measured", lambda runs, seconds: (answers[run.rounds == 5] for run in runs))
     assert main(["plan", "--json", "--workers", "4,2"], root) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["workers"] == [2, 4]

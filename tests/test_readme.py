@@ -14,9 +14,9 @@ import yaml
 from PIL import Image
 from toy_workbook import REPOSITORY
 
-from fedlib.__main__ import check
 from fedlib.commands import catalogue
 from fedlib.commands.plan import read
+from fedlib.commands.reports import check
 from fedlib.judging import ledger
 from fedlib.report.notebooks import START, cells, discover
 
@@ -89,7 +89,7 @@ def test_the_method_example_is_a_method_once_its_file_is_there(tmp_path):
     own, use = [block for block in blocks("python") if "mine" in block]
     question = """
         import contextlib
-        from fedlib import catalogue
+        from fedlib.commands import catalogue
         same = fedlib.federate("mine", "iid", clients=5)
         run = lambda name, **options: fedlib.simulate(create(name, epochs=2, **options), same, rounds=3)["loss"]
         assert max(abs(run("trimmedmean", trim=0.0) - run("fedavg"))) < 1e-5

@@ -7,19 +7,25 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
+from functools import partial
+from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from conftest import synthetic_arrays
 
 import fedlib
 from fedlib import algorithms, simulate
 from fedlib.data.files import write_atomically
 from fedlib.problem import federation
-from fedlib.runs import store, study
+from fedlib.runs import backends, store, study
+from fedlib.runs.backends import inprocess, processes
 from fedlib.runs.simulation import Progress
 from fedlib.runs.store import Run
 
@@ -49,14 +55,14 @@ def store_folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("FEDLIB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FEDLIB_OFFLINE", "1")
-    monkeypatch.delenv("FEDLIB_ENGINE", raising=False)
+    monkeypatch.delenv("FEDLIB_BACKEND", raising=False)
     return tmp_path / "runs"
 
 
 @pytest.fixture(autouse=True)
 def stop_workers():
     yield
-    study._stop_pool()
+    processes.stop_pool()
 
 
 def toy_run(algorithm: str = "fedavg", rounds: int = 6, seed: int = 0, every: int = 1, label=None, **options) -> Run:
@@ -100,6 +106,50 @@ def test_the_records_are_the_measures_of_the_states(make_federation):
 def test_rounds_are_counted_from_one(make_federation, arguments):
     with pytest.raises(ValueError, match="must be at least 1"):
         simulate(algorithms.create("fedavg", **LOCAL), make_federation(), **arguments)
+
+
+@pytest.mark.parametrize("name", ["rounds", "every"])
+@pytest.mark.parametrize("value", [1.5, "3", None, True, float("nan"), -2])
+def test_rounds_are_whole_numbers_and_the_error_says_so(make_federation, name, value):
+    arguments = {"rounds": 3, name: value}
+    with pytest.raises(ValueError, match=rf"^{name}={value!r} must be .*1"):
+        simulate(algorithms.create("fedavg", **LOCAL), make_federation(), **arguments)
+
+
+def test_a_name_instead_of_a_method_or_a_description_instead_of_a_federation_is_explained(make_federation):
+    with pytest.raises(
+        TypeError, match=r"algorithm='fedavg' must be a method with its options, such as create\('fedavg'\)"
+    ):
+        simulate("fedavg", make_federation(), 3)
+    with pytest.raises(TypeError, match="algorithm=.*FedAvg.* must be a method"):
+        simulate(type(algorithms.create("fedavg")), make_federation(), 3)
+    with pytest.raises(TypeError, match=r"federation is a dict: it must be what `fedlib.federate\(...\)` returns"):
+        simulate(algorithms.create("fedavg", **LOCAL), DEAL, 3)
+
+
+def test_numpys_whole_numbers_are_whole_numbers(make_federation, store_folder):
+    assert simulate(algorithms.create("fedavg", **LOCAL), make_federation(), np.int64(2))["round"].tolist() == [0, 1, 2]
+    assert toy_run(rounds=np.int64(6), seed=np.int32(0)).key == toy_run().key
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"seed": "one"}, "seed='one' must be a whole number, 0 or more"),
+        ({"seed": -1}, "seed=-1 must be at least 0"),
+        ({"seed": 0.0}, "seed=0.0 must be a whole number"),
+        ({"rounds": 0}, "rounds=0 must be at least 1"),
+        ({"rounds": 1.5}, "rounds=1.5 must be a whole number, 1 or more"),
+        ({"every": 0}, "every=0 must be at least 1"),
+        ({"algorithm": algorithms.REGISTRY["fedavg"]}, "algorithm=.*FedAvg.* must be the name of a method"),
+        ({"federation": "toy"}, "federation='toy' must be a dict"),
+        ({"options": [0.1]}, r"options=\[0.1\] must be a dict"),
+        ({"label": "FedAvg"}, "label='FedAvg' must be a dict"),
+    ],
+)
+def test_a_run_that_could_only_fail_later_is_not_made(changes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        replace(toy_run(), **changes)
 
 
 class Stop(Exception):
@@ -238,7 +288,7 @@ def test_a_run_whose_last_write_fails_is_not_finished_and_can_be_repeated(store_
 
 COMPUTE_SLOWLY = """
 import fedlib, json, sys, time
-from fedlib import store
+from fedlib.runs import store
 store.CHECKPOINT_SECONDS = 0.0
 store.compute(store.Run(**json.loads(sys.argv[1])), after_round=lambda progress: time.sleep(0.05))
 """
@@ -258,13 +308,19 @@ def wait_for(condition, process: subprocess.Popen, seconds: float = 60) -> None:
         time.sleep(0.005)
 
 
+def further(checkpoint: Path, round: int) -> bool:
+    """Whether the checkpoint of a run is past this round."""
+    progress = store.read_checkpoint(checkpoint)
+    return progress is not None and progress.round > round
+
+
 def test_a_killed_run_continues_to_the_same_bytes(store_folder, tmp_path, monkeypatch):
     run = toy_run("acfmo", rounds=200, every=7)
     expected = computed_elsewhere(run, tmp_path / "other", monkeypatch)
     checkpoint, reached = run.folder / "checkpoint.npz", 0
     for _ in range(2):
         process = compute_in_a_process(run)
-        wait_for(lambda: checkpoint.exists() and store.read_checkpoint(checkpoint).round > reached, process)
+        wait_for(partial(further, checkpoint, reached), process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert store.load(run) is None
@@ -351,8 +407,7 @@ def test_an_unknown_method_or_option_is_answered_before_anything_runs(store_fold
 
 
 def test_the_code_that_runs_depend_on_is_part_of_the_key():
-    """What a method imports from the package is digested, or is data (in the key by its bytes) or the pinning
-    itself."""
+    """What a method imports from the package is digested, or is data (in the key by its bytes) or pins numerics."""
     told = "import fedlib.algorithms, sys; print(*(name for name in sys.modules if name.startswith('fedlib.')))"
     root = Path(fedlib.__file__).parents[1]
     found = subprocess.run([sys.executable, "-c", told], cwd=root, capture_output=True, text=True, check=True).stdout
@@ -373,9 +428,9 @@ def grid() -> list[Run]:
 def test_the_number_of_processes_changes_no_byte(store_folder, tmp_path, monkeypatch):
     runs = grid()
     frames, files = [], []
-    for engine, workers in (("inprocess", None), ("processes", 2)):
-        monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / engine))
-        frames.append(study.execute(runs, engine=engine, workers=workers))
+    for backend, workers in (("inprocess", None), ("processes", 2)):
+        monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / backend))
+        frames.append(study.execute(runs, backend=backend, workers=workers))
         files.append({run.key: records_bytes(run) for run in runs})
     assert len(files[0]) == 5
     assert files[0] == files[1]
@@ -383,7 +438,7 @@ def test_the_number_of_processes_changes_no_byte(store_folder, tmp_path, monkeyp
 
 
 def test_a_study_is_one_tidy_frame_in_the_order_of_its_runs(store_folder):
-    frame = study.execute(grid(), engine="inprocess")
+    frame = study.execute(grid(), backend="inprocess")
     assert frame.columns[:4].tolist() == ["method", "share", "seed", "round"]
     assert frame["method"].drop_duplicates().tolist() == ["fedavg", "acfmo", "again", "fedpac"]
     assert len(frame) == 6 * 7
@@ -393,17 +448,17 @@ def test_a_study_is_one_tidy_frame_in_the_order_of_its_runs(store_folder):
 
 
 def test_finished_runs_are_read_back_to_the_last_bit_and_not_repeated(store_folder, monkeypatch):
-    first = study.execute(grid(), engine="inprocess")
+    first = study.execute(grid(), backend="inprocess")
     monkeypatch.setattr(store, "simulate", None)  # would fail if called
-    pd.testing.assert_frame_equal(study.execute(grid(), engine="inprocess"), first, check_exact=True)
+    pd.testing.assert_frame_equal(study.execute(grid(), backend="inprocess"), first, check_exact=True)
 
 
-@pytest.mark.parametrize("engine", ["inprocess", "processes"])
-def test_a_failing_run_is_told_with_its_config_and_stops_no_other(store_folder, engine):
+@pytest.mark.parametrize("backend", ["inprocess", "processes"])
+def test_a_failing_run_is_told_with_its_config_and_stops_no_other(store_folder, backend):
     impossible = Run("fedavg", DEAL | {"clients": 5000}, 4, 3, METHODS["fedavg"])
     runs = [toy_run(), impossible, toy_run(seed=1)]
     with pytest.raises(study.RunFailed) as failure:
-        study.execute(runs, engine=engine, workers=2)
+        study.execute(runs, backend=backend, workers=2)
     told = str(failure.value)
     assert told.startswith("1 of 3 runs failed, the others are stored.")
     assert "'clients': 5000" in told
@@ -419,33 +474,78 @@ def test_a_worker_that_dies_is_an_error_and_the_next_study_continues(store_folde
     def kill_a_worker() -> None:
         while not store_folder.exists() or not any(store_folder.iterdir()):
             time.sleep(0.01)
-        os.kill(next(iter(study._workers["pool"]._processes)), signal.SIGKILL)
+        os.kill(next(iter(processes._pool.executor._processes)), signal.SIGKILL)
 
     killer = threading.Thread(target=kill_a_worker)
     killer.start()
     with pytest.raises(Exception, match="terminated abruptly"):
-        study.execute(runs, engine="processes", workers=2)
+        study.execute(runs, backend="processes", workers=2)
     killer.join()
-    assert len(study.execute(runs, engine="processes", workers=2)) == 2 * 3
+    assert len(study.execute(runs, backend="processes", workers=2)) == 2 * 3
 
 
-def test_an_unknown_engine_is_answered_with_the_known_ones(store_folder, monkeypatch):
-    with pytest.raises(ValueError, match="unknown engine 'cluster'; known: inprocess, processes"):
-        study.execute([toy_run()], engine="cluster")
-    monkeypatch.setenv("FEDLIB_ENGINE", "cloud")
-    with pytest.raises(ValueError, match="unknown engine 'cloud'"):
+def test_an_unknown_backend_is_answered_with_the_known_ones(store_folder, monkeypatch):
+    with pytest.raises(ValueError, match="unknown backend 'cluster'; known: inprocess, processes"):
+        study.execute([toy_run()], backend="cluster")
+    monkeypatch.setenv("FEDLIB_BACKEND", "cloud")
+    with pytest.raises(ValueError, match="unknown backend 'cloud'"):
         study.execute([toy_run()])
 
 
-def test_the_environment_names_engine_and_workers(store_folder, monkeypatch):
+def test_the_old_name_of_the_variable_is_answered_with_the_new_one(store_folder, monkeypatch):
+    monkeypatch.setenv("FEDLIB_ENGINE", "inprocess")
+    with pytest.raises(ValueError, match="FEDLIB_ENGINE is now called FEDLIB_BACKEND"):
+        study.execute([toy_run()])
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2"])
+def test_workers_are_counted_from_one(store_folder, monkeypatch, workers):
+    with pytest.raises(ValueError, match=f"workers={workers!r} must be"):
+        study.execute([toy_run()], workers=workers)
+    monkeypatch.setenv("FEDLIB_WORKERS", str(workers) if workers != "2" else "two")
+    with pytest.raises(ValueError, match="FEDLIB_WORKERS=.* must be a whole number, 1 or more"):
+        study.execute([toy_run()])
+
+
+def parameter_names(function) -> list[str]:
+    return [name for name in signature(function).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("name", backends.BACKENDS)
+def test_every_backend_has_the_documented_functions_and_a_config(name):
+    module = backends.load(name)
+    for function in ("outcomes", "serving"):
+        wanted = parameter_names(getattr(backends.Backend, function))
+        assert parameter_names(getattr(module, function)) == wanted
+    config = yaml.safe_load((store.REPOSITORY / "conf" / "backend" / f"{name}.yaml").read_text())
+    assert config["name"] == name and "workers" in config
+    assert list(module.outcomes([], 2, lambda rounds: None)) == []
+
+
+@pytest.mark.parametrize("backend", ["inprocess", "processes"])
+def test_a_backend_counts_the_rounds_it_computes(store_folder, backend):
+    runs, counted = [toy_run(seed=seed) for seed in (0, 1)], []
+    outcomes = list(backends.load(backend).outcomes(runs, 2, counted.append))
+    assert {run.key for run, _ in outcomes} == {run.key for run in runs}
+    assert sum(counted) == 12
+
+
+def test_slurm_says_where_its_scheduler_comes_from(store_folder, monkeypatch):
+    monkeypatch.delenv("FEDLIB_ADDRESS", raising=False)
+    with pytest.raises(ConnectionError, match="python -m fedlib backend=slurm` starts one"):
+        study.execute([toy_run()], backend="slurm")
+
+
+def test_the_environment_names_backend_and_workers(store_folder, monkeypatch):
     asked = []
 
-    def engine(runs, workers):
+    def outcomes(runs, workers, count):
         asked.append(workers)
-        yield from study.inprocess(runs, workers)
+        yield from inprocess.outcomes(runs, workers, count)
 
-    monkeypatch.setitem(study.ENGINES, "mine", engine)
-    monkeypatch.setenv("FEDLIB_ENGINE", "mine")
+    monkeypatch.setitem(backends.BACKENDS, "mine", "my_backend")
+    monkeypatch.setitem(sys.modules, "my_backend", SimpleNamespace(outcomes=outcomes))
+    monkeypatch.setenv("FEDLIB_BACKEND", "mine")
     monkeypatch.setenv("FEDLIB_WORKERS", "7")
     assert len(study.execute([toy_run()])) == 7
     assert asked == [7]

@@ -42,7 +42,7 @@ import os, sys
 from pathlib import Path
 from IPython.display import display
 print(seed, seeds, rates, method)
-print("working in", Path.cwd().name, "with", os.environ["FEDLIB_ENGINE"], os.environ["FEDLIB_WORKERS"])
+print("working in", Path.cwd().name, "with", os.environ["FEDLIB_BACKEND"], os.environ["FEDLIB_WORKERS"])
 print("a path:", Path.cwd() / "file.txt")
 print("12 runs:  40%|####      |", file=sys.stderr)
 report = Path(os.environ["FEDLIB_REPORT"])

@@ -1,1 +1,12 @@
-""""""
+"""What one can type after `python -m fedlib`: one module per command, each with `run(words, root) -> exit code`.
+
+    reports     no command, only settings: execute the notebooks and write their pages
+    catalogue   `list`: what there is
+    plan        `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
+    dask_cli    `dask`: a scheduler or workers on other machines
+
+`limits` says what each setting may be. A command is imported when it is called: a wrong word need not wait for torch.
+"""
+
+FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
+COMMANDS = {"list": "catalogue", "plan": "plan", "dask": "dask_cli"}  # word -> module

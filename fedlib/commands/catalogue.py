@@ -3,7 +3,6 @@
 `fedlib list settings` prints every parameter as the command line takes it. Nothing is computed and nothing is fetched.
 """
 
-import json
 import os
 import re
 import shutil
@@ -13,16 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from omegaconf import OmegaConf
-
+from fedlib.commands import FINE, limits
 from fedlib.judging import ledger
-from fedlib.report.notebooks import START, Notebook, cells, discover, title
-from fedlib.report.settings import UsageError, compose_jobs, register_resolvers, valid_names
+from fedlib.report.notebooks import START, Notebook, cells, discover, title, values_of
+from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.report.usage import UsageError, typed, valid_names
 
 DRAWN = ("figure", "table", "schematic")
 
 
-def show(words: list[str], root: Path) -> None:
+def run(words: list[str], root: Path) -> int:
     """Print the sections named, or what there is; `setting=value` among the words goes to the settings."""
     sections = [word for word in words if "=" not in word]
     overrides = [word for word in words if "=" in word]
@@ -35,6 +34,7 @@ def show(words: list[str], root: Path) -> None:
         print(text, flush=True)
     except BrokenPipeError:  # `fedlib list | head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FINE
 
 
 def papers(root: Path, overrides: list[str]) -> list[str]:
@@ -45,12 +45,12 @@ def papers(root: Path, overrides: list[str]) -> list[str]:
     for name in names:
         facts = ledger.load(name) if name in ledger.papers() else None
         lines += ["", *_wrapped(name, 10, f"{facts.title}. {facts.venue}." if facts else FIRST_WORDS.get(name, ""))]
-        own = [notebook for notebook in notebooks if notebook.paper == name]
-        for notebook in own:
+        of_paper = [notebook for notebook in notebooks if notebook.paper == name]
+        for notebook in of_paper:
             shows = regenerates(facts.entries, notebook) if facts else title(cells(notebook.path))
             place = notebook.path.relative_to(root).as_posix()
             lines += _wrapped(f"  {notebook.label}", 26, "; ".join(filter(None, [place, shows])))
-        if not own:
+        if not of_paper:
             lines.append("  (its notebooks are not in this checkout)")
     return lines[1:]
 
@@ -64,8 +64,8 @@ def regenerates(entries: Iterable[ledger.Entry], notebook: Notebook) -> str:
     counts = Counter(entry.kind for entry in shown)
     judged = [counted(counts[kind], kind) for kind in ("claim", "audit") if counts[kind]]
     ours = sum(entry.ours for entry in shown if entry.kind in DRAWN)
-    own = f"{counted(ours, 'picture')} of our own" if ours else ""
-    return "; ".join(filter(None, [printed(shown), ", ".join(judged), own]))
+    drawn = f"{counted(ours, 'picture')} of our own" if ours else ""
+    return "; ".join(filter(None, [printed(shown), ", ".join(judged), drawn]))
 
 
 def printed(entries: Iterable[ledger.Entry]) -> str:
@@ -74,16 +74,19 @@ def printed(entries: Iterable[ledger.Entry]) -> str:
     matches = [match for name in names if (match := re.match(r"(fig|table)-?(\d+)", name))]
     numbers = {kind: sorted({int(match[2]) for match in matches if match[1] == kind}) for kind in ("fig", "table")}
     words = {"fig": ("Fig.", "Figs."), "table": ("Table", "Tables")}
-    named = {words[kind][len(found) > 1]: ranges(found) for kind, found in numbers.items() if found}
-    return ", ".join(f"{word} {', '.join(found)}" for word, found in named.items())
+    named = {words[kind][len(listed) > 1]: ranges(listed) for kind, listed in numbers.items() if listed}
+    return ", ".join(f"{word} {', '.join(listed)}" for word, listed in named.items())
 
 
 def ranges(numbers: list[int]) -> list[str]:
     """1, 2, 3, 5 -> 1-3, 5."""
-    runs: list[list[int]] = []
+    chains: list[list[int]] = []
     for number in numbers:
-        runs[-1].append(number) if runs and number == runs[-1][-1] + 1 else runs.append([number])
-    return [text for run in runs for text in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
+        if chains and number == chains[-1][-1] + 1:
+            chains[-1].append(number)
+        else:
+            chains.append([number])
+    return [text for chain in chains for text in ([f"{chain[0]}-{chain[-1]}"] if len(chain) > 2 else map(str, chain))]
 
 
 def counted(number: int, noun: str) -> str:
@@ -98,8 +101,9 @@ def methods(root: Path, overrides: list[str]) -> list[str]:
     alone = Counter(method.__module__ for method in REGISTRY.values())
     lines = []
     for name, method in sorted(REGISTRY.items()):
-        told = sys.modules[method.__module__].__doc__ if alone[method.__module__] == 1 else method.__doc__
-        lines += _wrapped(name, 16, textwrap.shorten(told.split("\n\n")[0], 2 * _width() - 40, placeholder=" ..."))
+        text = sys.modules[method.__module__].__doc__ if alone[method.__module__] == 1 else method.__doc__
+        summary = (text or "").split("\n\n")[0]
+        lines += _wrapped(name, 16, textwrap.shorten(summary, 2 * _width() - 40, placeholder=" ..."))
     return lines
 
 
@@ -119,15 +123,11 @@ def data_sets(root: Path, overrides: list[str]) -> list[str]:
 def settings(root: Path, overrides: list[str]) -> list[str]:
     """Every parameter of every notebook with its value under these overrides, as one would type it."""
     register_resolvers(root)
-    config = OmegaConf.to_container(compose_jobs(root, overrides)[0])
-    notebooks = [notebook for notebook in discover(root) if notebook.paper in config]
-    chosen = [(notebook.label, config[notebook.paper].get(notebook.name, {})) for notebook in notebooks]
-    return [f"{label}.{name}={_typed(value)}" for label, values in chosen for name, value in values.items()]
-
-
-def _typed(value: object) -> str:
-    """A value as Hydra reads it."""
-    return re.sub(r'"([A-Za-z_]\w*)"', r"\1", json.dumps(value, separators=(",", ":")))
+    (config,) = compose_jobs(root, overrides)
+    limits.check(config, root)
+    notebooks = [notebook for notebook in discover(root) if notebook.name in config.get(notebook.paper, ())]
+    chosen = [(notebook.label, values_of(notebook, config)) for notebook in notebooks]
+    return [f"{label}.{name}={typed(value)}" for label, values in chosen for name, value in values.items()]
 
 
 SECTIONS: dict[str, Callable[[Path, list[str]], list[str]]] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fedlib.course.exercise import UNCHECKED
 from fedlib.course.handin import SETUP_SECONDS
-from fedlib.runs.study import cores
+from fedlib.runs.backends import cores
 
 COLUMNS = ["file", "exercise", "passed", "hint"]
 QUIET = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1", "MPLBACKEND": "Agg"}

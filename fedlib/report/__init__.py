@@ -1,5 +1,12 @@
-"""From notebooks to HTML: execute with parameters, one page a notebook, one index for all.
+"""From notebooks to HTML: what notebooks show, and how they become pages.
 
-`build` runs the whole batch, `execute` runs one notebook through papermill, `html` turns an executed notebook into a
-page, `index` joins ledger and pages, `show` is what notebooks use. This file imports nothing: kernels need only `show`.
+    show, drift, sliders            what notebooks call: figures with alt text and numbers, tables, verdicts, sliders
+    settings, notebooks, usage      the Hydra config, the notebooks it asks for, and how a wrong word is answered
+    execute, build                  one notebook through papermill; a whole report
+    html, maths                     an executed notebook as one page that opens from disk
+    index, scatter, verdicts        the page of all papers: printed against measured, and what the verdicts look like
+    provenance                      where a page comes from
+
+Call `build.build` for a report, `show.figure` and its neighbours in a notebook. Nothing is imported here: a kernel
+needs only `show`, a wrong word on the command line only `usage`.
 """

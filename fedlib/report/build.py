@@ -5,25 +5,24 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from fedlib.data.files import write_text
 from fedlib.judging import ledger
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
-from fedlib.report.notebooks import Notebook, selection
-from fedlib.runs import study
-from fedlib.runs.backends import slurm
+from fedlib.report.notebooks import Notebook, selection, values_of
+from fedlib.runs import backends
 
 
 def kernel_environment(config: DictConfig, folder: Path, address: str | None = None) -> dict[str, str]:
     """What notebooks learn from the config apart from their parameters; `address` is that of a Dask scheduler."""
     variables = {
         "FEDLIB_REPORT": str(folder),
-        "FEDLIB_ENGINE": config.engine.name,
-        "FEDLIB_WORKERS": str(config.engine.workers or study.cores()),
+        "FEDLIB_BACKEND": config.backend.name,
+        "FEDLIB_WORKERS": str(config.backend.workers or backends.cores()),
         "FEDLIB_ADDRESS": address,
-        "FEDLIB_LEG": str(config.engine.get("leg") or ""),
+        "FEDLIB_LEG": str(config.backend.get("leg") or ""),
         "FEDLIB_DATA": config.data.folder and str(Path(config.data.folder).resolve()),
         "FEDLIB_CACHE": config.data.cache and str(Path(config.data.cache).resolve()),
         "FEDLIB_OFFLINE": "1" if config.data.offline else None,
@@ -33,12 +32,13 @@ def kernel_environment(config: DictConfig, folder: Path, address: str | None = N
 
 def build(root: Path, config: DictConfig, folder: Path, command: str) -> list[Outcome]:
     """Regenerate into `folder`; a notebook that fails still gets its page and does not stop the others."""
-    outcomes = []
-    with slurm.address(config.engine) as address, environment(kernel_environment(config, folder, address)):
-        for notebook in selection(root, config):
-            values = OmegaConf.to_container(config[notebook.paper][notebook.name], resolve=True)
-            about = {"command": command, "scale": config.scale.name}
-            outcomes.append(_one(root, notebook, values, about, folder))
+    about = {"command": command, "scale": config.scale.name}
+    with (
+        backends.load(config.backend.name).serving(config.backend) as address,
+        environment(kernel_environment(config, folder, address)),
+    ):
+        notebooks = selection(root, config)
+        outcomes = [_regenerate(root, notebook, values_of(notebook, config), about, folder) for notebook in notebooks]
     _write_ledger(folder, config.scale.name)
     for executed in sorted((folder / "executed").glob("*.ipynb")):
         html.write(executed, folder, root)  # once more: now the verdicts are known
@@ -46,7 +46,7 @@ def build(root: Path, config: DictConfig, folder: Path, command: str) -> list[Ou
     return outcomes
 
 
-def _one(root: Path, notebook: Notebook, values: dict[str, Any], about: dict[str, str], folder: Path) -> Outcome:
+def _regenerate(root: Path, notebook: Notebook, values: dict[str, Any], about: dict[str, str], folder: Path) -> Outcome:
     before = _shown(folder / "executed" / f"{notebook.slug}.ipynb")
     outcome = execute(notebook, values, folder / "executed")
     _forget(folder, before - _shown(outcome.executed))

@@ -7,6 +7,7 @@ It is a single file: thumbnails are embedded, the picture is inline SVG, filters
 import base64
 import io
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,8 @@ def _link(id: str, pages: list[Page]) -> str | None:
 
 
 def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
-    own = [entry for entry in entries if entry["paper"] == name]
-    drawn = [entry for entry in own if entry["kind"] in DRAWN]
+    of_paper = [entry for entry in entries if entry["paper"] == name]
+    drawn = [entry for entry in of_paper if entry["kind"] in DRAWN]
     facts = ledger.load(name) if name in ledger.papers() else None
     return {
         "name": name,
@@ -86,8 +87,8 @@ def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], p
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
         "compared": _counts(entry["verdict"] for entry in drawn if entry["cells"]),
-        "claims": _counts(entry["verdict"] for entry in own if entry["kind"] == "claim"),
-        "audits": _counts(entry["verdict"] for entry in own if entry["kind"] == "audit"),
+        "claims": _counts(entry["verdict"] for entry in of_paper if entry["kind"] == "claim"),
+        "audits": _counts(entry["verdict"] for entry in of_paper if entry["kind"] == "audit"),
         "thumbnails": [_thumbnail(folder, entry, pages) for entry in drawn if _link(entry["id"], pages)],
     }
 
@@ -97,9 +98,9 @@ def _marker(series: int) -> str:
     return f'<svg class="marker series-{series}" viewBox="0 0 16 16" aria-hidden="true">{drawn}</svg>'
 
 
-def _counts(found: Any) -> list[tuple[str, int]]:
+def _counts(listed: Iterable[str]) -> list[tuple[str, int]]:
     """How often each verdict occurs, best first."""
-    counter = Counter(found)
+    counter = Counter(listed)
     return [(verdict, counter[verdict]) for verdict in verdicts.LOOKS if counter[verdict]]
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from fedlib.report.settings import UsageError, valid_names
+from fedlib.report.usage import UsageError, valid_names
 
 START = "start"  # stands where others have their paper: `00_start_here.ipynb` belongs to none
 COURSE = "course"  # the folder of the lessons: they belong to no paper, no report and no config
@@ -64,15 +64,23 @@ def cells(path: Path) -> list[dict[str, Any]]:
 def title(cells: list[dict[str, Any]]) -> str:
     """The first top-level heading."""
     sources = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    found = (re.search(r"^# +(.+)$", source, flags=re.MULTILINE) for source in sources)
-    return next((match[1].strip() for match in found if match), "Notebook")
+    headings = (re.search(r"^# +(.+)$", source, flags=re.MULTILINE) for source in sources)
+    return next((match[1].strip() for match in headings if match), "Notebook")
 
 
 def parameters(path: Path) -> dict[str, Any]:
     """Names and literals of the cell tagged `parameters`, with the notebook's own values."""
     tagged = ["".join(cell["source"]) for cell in cells(path) if "parameters" in cell["metadata"].get("tags", [])]
     assignments = [node for source in tagged for node in ast.parse(source).body if isinstance(node, ast.Assign)]
-    return {node.targets[0].id: ast.literal_eval(node.value) for node in assignments}
+    targets = [(target, node.value) for node in assignments for target in node.targets]
+    return {target.id: ast.literal_eval(value) for target, value in targets if isinstance(target, ast.Name)}
+
+
+def values_of(notebook: Notebook, config: DictConfig) -> dict[str, Any]:
+    """The parameters that the config gives to a notebook, as plain data."""
+    values = OmegaConf.to_container(config[notebook.paper][notebook.name], resolve=True)
+    assert isinstance(values, dict), "a node of the config names parameters"
+    return {str(name): value for name, value in values.items()}
 
 
 def selection(root: Path, config: DictConfig) -> list[Notebook]:
@@ -80,12 +88,14 @@ def selection(root: Path, config: DictConfig) -> list[Notebook]:
     available = [notebook for notebook in discover(root) if notebook.paper in config]
     for notebook in available:
         _check_agreement(notebook, config)
-    wanted = [config.notebooks] if isinstance(config.notebooks, str) else config.notebooks
-    if wanted is None:
+    if config.notebooks is None:
         return available
+    wanted = list(config.notebooks) if isinstance(config.notebooks, ListConfig) else [config.notebooks]
+    names = dict.fromkeys(notebook.name for notebook in available)
+    if not wanted:
+        raise UsageError(f"notebooks=[]: expected at least one name, or null for all. {valid_names(names, '')}")
     for name in wanted:
         if not any(name in (notebook.name, notebook.label) for notebook in available):
-            names = dict.fromkeys(notebook.name for notebook in available)
             raise UsageError(f"notebooks={name}: no such notebook. {valid_names(names, name)}")
     return [notebook for notebook in available if notebook.name in wanted or notebook.label in wanted]
 

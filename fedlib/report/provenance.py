@@ -27,13 +27,13 @@ def commit(root: Path) -> str:
 
 def versions() -> dict[str, str]:
     """Python's and the packages' versions, without importing them."""
-    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    listed = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            listed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            listed[name] = "not installed"
+    return listed
 
 
 def record(root: Path, parameters: dict[str, Any], seconds: float) -> dict[str, Any]:

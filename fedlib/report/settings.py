@@ -4,8 +4,6 @@ Hydra finds such mistakes too, but late in a sweep and in its own words. Here ev
 first, and the first mistake becomes one `UsageError`.
 """
 
-import difflib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from fedlib.report.usage import UsageError, valid_names
+
 HYDRA_VERSION = "1.3"
-
-
-class UsageError(Exception):
-    """Something on the command line is wrong; the message says what would be right."""
+RENAMED = {"engine": "backend"}  # an engine is arithmetic; where runs execute is a backend
 
 
 def register_resolvers(root: Path) -> None:
@@ -38,20 +35,13 @@ def _by_scale(values: DictConfig, *, _root_: DictConfig) -> Any:
     return values[scale]
 
 
-def valid_names(names: Iterable[str], wrong: str) -> str:
-    """'Did you mean rounds? Valid: rounds, seed.'"""
-    names = [str(name) for name in names]
-    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)
-    guess = f"Did you mean {near[0]}? " if near else ""
-    return f"{guess}Valid: {', '.join(names) or '(none)'}."
-
-
 def compose_jobs(root: Path, overrides: list[str], multirun: bool = False) -> list[DictConfig]:
     """The config of every job that the overrides ask for: one, or one per combination of a sweep."""
     with initialize_config_dir(str(root / "conf"), version_base=HYDRA_VERSION):
         try:
             loader = GlobalHydra.instance().config_loader()
             parsed = OverridesParser.create(config_loader=loader).parse_overrides(overrides)
+            _check_renamed(parsed)
             _check_choices(parsed)
             _check_keys(parsed)
             jobs = BasicSweeper.split_arguments(parsed, None)[0] if multirun else [overrides]
@@ -61,7 +51,7 @@ def compose_jobs(root: Path, overrides: list[str], multirun: bool = False) -> li
 
 
 def _resolved(overrides: list[str]) -> DictConfig:
-    return OmegaConf.create(OmegaConf.to_container(compose("config", overrides), resolve=True))
+    return DictConfig(OmegaConf.to_container(compose("config", overrides), resolve=True))
 
 
 def _groups() -> dict[str, list[str]]:
@@ -74,13 +64,22 @@ def _values(override: Override) -> list[Any]:
     return list(override.sweep_iterator()) if override.is_sweep_override() else [override.value()]
 
 
+def _check_renamed(overrides: list[Override]) -> None:
+    """A word that was in use before is answered with the present one."""
+    for override in overrides:
+        old = override.key_or_group.split(".")[0]
+        if old in RENAMED:
+            line = str(override.input_line).replace(old, RENAMED[old], 1)
+            raise UsageError(f"{old!r} is now called {RENAMED[old]!r}: write {line}")
+
+
 def _check_choices(overrides: list[Override]) -> None:
     for override in overrides:
-        options = _groups().get(override.key_or_group)
+        name = override.key_or_group
+        options = _groups().get(name, [])
         for value in _values(override) if options else []:
             if value not in options:
-                name = override.key_or_group
-                raise UsageError(f"{name}={value}: no such {name}. {valid_names(options, str(value))}")
+                raise UsageError(f"{name}={value}: no such {name}. {valid_names(options, value)}")
 
 
 def _check_keys(overrides: list[Override]) -> None:
@@ -92,7 +91,7 @@ def _check_keys(overrides: list[Override]) -> None:
         if key not in groups and not key.startswith("hydra"):
             known = _look_up(config, override)
             for value in _values(override):
-                _check_kind(override.input_line, known, value)
+                _check_kind(str(override.input_line), known, value)
 
 
 def _look_up(config: DictConfig, override: Override) -> Any:

@@ -1,4 +1,5 @@
-"""What a notebook shows: figures with alt text and their numbers, tables, verdicts. All of it also goes into the report folder.
+"""What a notebook shows: figures with alt text and their numbers, tables, verdicts. All of it is also written into the
+report folder.
 
 Each figure is followed by its numbers: readers who cannot see it need them, and so does nbval, which skips images.
 """
@@ -6,7 +7,9 @@ Each figure is followed by its numbers: readers who cannot see it need them, and
 import base64
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -36,7 +39,7 @@ def report_folder() -> Path:
 def figure(id: str, fig: Figure, data: pd.DataFrame, text: pd.DataFrame, curves: pd.DataFrame | None = None) -> None:
     """Show a figure with its alt text, then `text`, its numbers for reading.
 
-    `data` (one row a seed) is what the ledger judges, `curves` what the lines show; both are written as CSV.
+    `data` (one row per seed) is what the ledger judges, `curves` what the lines show; both are written as CSV.
     """
     entry = _entry(id)
     image = _display(fig, entry.alt or entry.statement, f"<{id}>", id=id, title=entry.statement)
@@ -53,7 +56,7 @@ def picture(fig: Figure, alt: str, text: pd.DataFrame | None = None) -> None:
         show(text)
 
 
-def _display(fig: Figure, alt: str, plain: str, **about) -> bytes:
+def _display(fig: Figure, alt: str, plain: str, **about: str) -> bytes:
     """Send a figure to the page as PNG and close it; the bytes of the PNG."""
     image = png(fig)
     encoded = base64.b64encode(image).decode()
@@ -81,7 +84,7 @@ def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
     show(text, fedlib={"id": id, "title": _entry(id).statement})
 
 
-def show(frame: pd.DataFrame, **metadata) -> None:
+def show(frame: pd.DataFrame, **metadata: Any) -> None:
     """Display a frame in full."""
     with pd.option_context(
         "display.max_rows", None, "display.max_columns", None, "display.width", 160, "display.max_colwidth", None
@@ -89,7 +92,7 @@ def show(frame: pd.DataFrame, **metadata) -> None:
         display(frame, metadata=metadata)
 
 
-def _write(kind: str, id: str, suffix: str, write) -> None:
+def _write(kind: str, id: str, suffix: str, write: Callable[[Path], object]) -> None:
     write_atomically(report_folder() / kind / f"{id.replace('/', '-')}{suffix}", write)
 
 

@@ -13,7 +13,7 @@ from fedlib.report.show import png
 
 
 def explorer(draw: Callable[..., tuple[Figure | None, str]], **controls: ipywidgets.Widget) -> ipywidgets.VBox:
-    """`draw` gets the controls' values by name and returns picture and sentence; without a picture the old one stays."""
+    """`draw` gets the controls' values by name, returns picture and sentence; without a picture the old one stays."""
     answer, picture = ipywidgets.HTML(), ipywidgets.Image(format="png")
 
     def redraw(change: object = None) -> None:

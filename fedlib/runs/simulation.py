@@ -1,15 +1,15 @@
-"""Run a method on a federation: one record a round, stop and resume at any round."""
+"""Run a method on a federation: one record per measured round, stop and resume at any round."""
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import pandas as pd
 from tqdm import tqdm
 
 from fedlib.algorithms.algorithm import Algorithm, State
 from fedlib.problem.federation import Federation
+from fedlib.runs.bars import quiet
 
 
 @dataclass
@@ -28,16 +28,16 @@ def simulate(
     *,
     every: int = 1,
     progress: Progress | None = None,
-    after_round: Callable[[Progress], None] = lambda progress: None,
+    after_round: Callable[[Progress], object] = lambda progress: None,
     bar: bool | None = None,
 ) -> pd.DataFrame:
-    """One row for each measured round: `round` and what the algorithm measures; round 0 is the start.
+    """One row per measured round: `round` and what the algorithm measures; round 0 is the start.
 
-    `every` measures each k-th round and the last. Pass the `Progress` of an interrupted call to continue it: the records
-    come out the same. `after_round` sees the progress after each round (to save it, say). `bar` shows a progress bar.
+    `every` measures every k-th round and the last. Pass the `Progress` of an interrupted call to continue it: the
+    records come out the same. `after_round` sees the progress after each round (to save it, say). `bar` shows a
+    progress bar.
     """
-    if rounds < 1 or every < 1:
-        raise ValueError(f"rounds={rounds} and every={every} must be at least 1")
+    _require_arguments(algorithm, federation, rounds, every)
     now = progress or Progress()
     if now.state is None:
         now.state = algorithm.init(federation)
@@ -52,9 +52,21 @@ def simulate(
     return pd.DataFrame(now.records)
 
 
-def quiet(bar: bool | None = None) -> bool:
-    """Whether to hide progress bars: as asked, else when FEDLIB_PROGRESS=0 or nobody is watching."""
-    if bar is not None:
-        return not bar
-    watched = sys.stderr.isatty() or "ipykernel" in sys.modules
-    return os.environ.get("FEDLIB_PROGRESS", "1") == "0" or not watched
+def _require_arguments(algorithm: object, federation: object, rounds: object, every: object) -> None:
+    """Say at once what is wrong and what would be right: a federation may have taken minutes to build."""
+    if not isinstance(algorithm, Algorithm):
+        example = f"create({algorithm!r})" if isinstance(algorithm, str) else "create('fedavg', lr=0.1)"
+        raise TypeError(f"algorithm={algorithm!r} must be a method with its options, such as {example}")
+    if not isinstance(federation, Federation):
+        raise TypeError(f"federation is a {type(federation).__name__}: it must be what `fedlib.federate(...)` returns")
+    require_whole("rounds", rounds, least=1)
+    require_whole("every", every, least=1)
+
+
+def require_whole(name: str, value: object, least: int) -> int:
+    """The value, if it is a whole number of at least so much; else an error that says so."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ValueError(f"{name}={value!r} must be a whole number, {least} or more")
+    if int(value) < least:
+        raise ValueError(f"{name}={value} must be at least {least}")
+    return int(value)

@@ -1,10 +1,10 @@
 """The store of runs: what is finished is read back, what was interrupted continues.
 
-A run is plain data: the method, the federation, rounds and seed. Its key is a hash of that, of the data set's bytes and of
-the code and the libraries that compute it, so a stored result can never stand for something else. One folder a run:
+A run is plain data: the method, the federation, rounds and seed. Its key is a hash of that, of the data set's bytes and
+of the code and the libraries that compute it, so a stored result can never stand for something else. A run's folder:
 
     run.json         what was run, with which versions, how long it took; written last, so it marks a finished run
-    records.csv      one row a measured round
+    records.csv      one row per measured round
     checkpoint.npz   state and records of an unfinished run, replaced atomically
 """
 
@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, lru_cache
 from inspect import signature
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import filelock
 import numpy as np
@@ -31,7 +31,7 @@ from fedlib import algorithms, data
 from fedlib.data.files import write_atomically, write_text
 from fedlib.problem import partition
 from fedlib.problem.federation import Federation, federate
-from fedlib.runs.simulation import Progress, simulate
+from fedlib.runs.simulation import Progress, require_whole, simulate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CODE = ("algorithms", "engine", "selection", "problem", "runs/simulation.py")
@@ -50,15 +50,25 @@ class Run:
     """One run. `label` names it in tidy frames and is no part of its identity."""
 
     algorithm: str
-    federation: dict  # arguments of `federate` but the seed
+    federation: dict[str, Any]  # arguments of `federate` but the seed
     rounds: int
     seed: int
-    options: dict = field(default_factory=dict)  # hyper-parameters of the algorithm
-    every: int = 1  # measure each k-th round
-    label: dict = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # hyper-parameters of the algorithm
+    every: int = 1  # measure every k-th round
+    label: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """What is wrong here would else fail in a worker, or not before all other runs are done."""
+        if not isinstance(self.algorithm, str):
+            raise ValueError(f"algorithm={self.algorithm!r} must be the name of a method, such as 'fedavg'")
+        for name in ("federation", "options", "label"):
+            if not isinstance(getattr(self, name), dict):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be a dict of names and values")
+        for name, least in (("rounds", 1), ("seed", 0), ("every", 1)):
+            object.__setattr__(self, name, require_whole(name, getattr(self, name), least))  # NumPy's become Python's
 
     @property
-    def config(self) -> dict:
+    def config(self) -> dict[str, Any]:
         """What determines the result, all defaults spelled out."""
         config = {name: value for name, value in asdict(self).items() if name != "label"}
         options = asdict(algorithms.create(self.algorithm, **self.options))
@@ -78,11 +88,12 @@ class Run:
         return folder() / self.key
 
 
-def _with_defaults(arguments: dict) -> dict:
+def _with_defaults(arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `federate` with its own defaults and those of the partitioner."""
-    takers = [federate, *filter(None, [partition.PARTITIONERS.get(arguments.get("partitioner"))])]
+    deal = partition.PARTITIONERS.get(arguments.get("partitioner", ""))
+    takers = [federate, deal] if deal else [federate]
     parameters = [parameter for taker in takers for parameter in signature(taker).parameters.values()]
-    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    defaults = {option.name: option.default for option in parameters if option.default is not option.empty}
     return {name: value for name, value in defaults.items() if name != "seed"} | arguments
 
 
@@ -119,7 +130,9 @@ def load(run: Run) -> pd.DataFrame | None:
     return pd.read_csv(run.folder / "records.csv")
 
 
-def compute(run: Run, after_round=lambda progress: None, bar: bool | None = False) -> pd.DataFrame:
+def compute(
+    run: Run, after_round: Callable[[Progress], object] = lambda progress: None, bar: bool | None = False
+) -> pd.DataFrame:
     """The records of a run: read back, continued or computed. Safe when several processes ask for the same run."""
     if (records := load(run)) is not None:
         return records
@@ -130,7 +143,7 @@ def compute(run: Run, after_round=lambda progress: None, bar: bool | None = Fals
         return _compute(run, after_round, bar)
 
 
-def _compute(run: Run, after_round, bar) -> pd.DataFrame:
+def _compute(run: Run, after_round: Callable[[Progress], object], bar: bool | None) -> pd.DataFrame:
     checkpoint, saved = run.folder / "checkpoint.npz", time.monotonic()
 
     def save(progress: Progress) -> None:
@@ -147,7 +160,7 @@ def _compute(run: Run, after_round, bar) -> pd.DataFrame:
 
 
 def perform(
-    run: Run, progress: Progress | None, after_round: Callable[[Progress], None], bar: bool | None = False
+    run: Run, progress: Progress | None, after_round: Callable[[Progress], object], bar: bool | None = False
 ) -> pd.DataFrame:
     """The computing alone, which leaves the store as it is."""
     algorithm = algorithms.create(run.algorithm, **run.options)
@@ -162,7 +175,7 @@ def finish(run: Run, records: pd.DataFrame, split: str, seconds: float, resumed:
     write_atomically(run.folder / "records.csv", lambda path: records.to_csv(path, index=False))
     write_text(run.folder / "run.json", json.dumps(run.config | facts, indent=1, sort_keys=True))
     (run.folder / "checkpoint.npz").unlink(missing_ok=True)
-    return load(run)
+    return pd.read_csv(run.folder / "records.csv")
 
 
 def write_checkpoint(path: Path, progress: Progress) -> None:
@@ -195,13 +208,16 @@ def to_bytes(progress: Progress) -> bytes:
 
 
 def from_bytes(content: bytes) -> Progress:
+    """What `to_bytes` had sent."""
     return _unpack(io.BytesIO(content))
 
 
 def _pack(progress: Progress, file: BinaryIO) -> None:
-    arrays = {f"state.{name}": tensor.numpy() for name, tensor in progress.state.items()}
+    assert progress.state is not None, "a run has a state as soon as it has begun"
     records = json.dumps(progress.records)  # Python's floats survive JSON to the last bit
-    np.savez(file, round=progress.round, records=np.array(records), **arrays)
+    arrays: dict[str, Any] = {"round": progress.round, "records": np.array(records)}
+    arrays |= {f"state.{name}": tensor.numpy() for name, tensor in progress.state.items()}
+    np.savez(file, **arrays)
 
 
 def _unpack(file: Path | BinaryIO) -> Progress:

@@ -1,8 +1,76 @@
-"""Runs of a study on other machines, as tasks of a Dask cluster.
+"""Where runs execute: one module per backend.
 
-A run travels in legs: a task takes it a minute further and hands back where it stands (`legs`), the client files that in the
-store and sends the run on (`client`). So nothing that matters stays on a worker, and one that is lost costs a leg. Workers
-compute with their own copy of fedlib and of the data; one whose digits might differ is refused.
+    inprocess   one run after another in this process: slower, easy to debug
+    processes   worker processes of this machine
+    dask        a Dask cluster, of this machine or at an address; `legs` is what its workers do
+    slurm       a Dask cluster whose workers are Slurm jobs
 
-`python -m fedlib.runs.backends worker ...` is the command `dask worker ...` with the numerics pinned; `slurm` lets Slurm start it.
+Call `load(name).outcomes(runs, workers, count)`, as `study.execute` does. To add a backend, write a module with the two
+functions of `Backend`, enter it in `BACKENDS` and add `conf/backend/<name>.yaml`: neither methods nor notebooks change.
 """
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from importlib import import_module, util
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:  # nothing heavy is imported here: the command line and Dask's scheduler need not wait for it
+    import pandas as pd
+
+    from fedlib.runs.store import Run
+
+BACKENDS = {name: f"{__name__}.{name}" for name in ("inprocess", "processes", "dask", "slurm")}
+EXTRA = {"dask": ("distributed", "threadpoolctl"), "slurm": ("distributed", "threadpoolctl", "dask_jobqueue")}
+DEFAULT = "processes"
+
+
+class Backend(Protocol):
+    """What every module here offers."""
+
+    def outcomes(
+        self, runs: list[Run], workers: int, count: Callable[[int], object]
+    ) -> Iterator[tuple[Run, pd.DataFrame | str]]:
+        """Each run as it finishes, with its stored records or the text of what went wrong.
+
+        A failing run stops no other. `workers` is how many runs to compute at a time; `count` is told how many
+        rounds were done since it was last called.
+        """
+        ...
+
+    def serving(self, settings: Mapping[str, Any]) -> AbstractContextManager[str | None]:
+        """Whatever must be up while the notebooks of a report run, by the settings of `conf/backend/<name>.yaml`.
+
+        Gives the address at which `outcomes` finds it (FEDLIB_ADDRESS in the notebooks), or None.
+        """
+        ...
+
+
+def load(name: str | None = None) -> Backend:
+    """The backend of that name, else the one that FEDLIB_BACKEND names, else worker processes."""
+    if "FEDLIB_ENGINE" in os.environ:
+        raise ValueError("FEDLIB_ENGINE is now called FEDLIB_BACKEND: set that and unset the other")
+    name = name or os.environ.get("FEDLIB_BACKEND") or DEFAULT
+    if name not in BACKENDS:
+        raise ValueError(f"unknown backend {name!r}; known: {', '.join(BACKENDS)}")
+    require(name)
+    return cast(Backend, import_module(BACKENDS[name]))
+
+
+def require(name: str) -> None:
+    """Say what to install where a backend needs more than a plain install has."""
+    if missing := [package for package in EXTRA.get(name, ()) if util.find_spec(package) is None]:
+        install = "pip install -c constraints.txt -e '.[cluster]'"
+        raise ImportError(f"backend {name} needs Dask (there is no {', '.join(missing)}): {install}")
+
+
+def cores() -> int:
+    """How many runs to compute at a time: FEDLIB_WORKERS, else the cores this process may use."""
+    from fedlib.engine import threads
+
+    given = os.environ.get("FEDLIB_WORKERS") or str(threads.threads())
+    if not given.isdecimal() or int(given) < 1:
+        raise ValueError(f"FEDLIB_WORKERS={given} must be a whole number, 1 or more")
+    return int(given)

@@ -1,7 +1,11 @@
-"""The client's side: sends runs on their way, files what comes back, and sends them on.
+"""A Dask cluster, on which a run is computed in legs.
 
-With FEDLIB_ADDRESS the cluster is the one whose scheduler listens there; else worker processes of this machine are started,
-reachable from this machine only. FEDLIB_LEG is the time of a leg in seconds.
+A task takes the run a minute further and hands back where it stands (`legs`); the client, here, files that in the store
+and sends the run on. So nothing that matters stays on a worker, and one that is lost costs a leg. Workers compute with
+their own copy of fedlib and of the data; one whose digits might differ is refused.
+
+With FEDLIB_ADDRESS the cluster is the one whose scheduler listens there; else worker processes of this machine are
+started, reachable from this machine only. FEDLIB_LEG is the time of a leg in seconds.
 """
 
 import atexit
@@ -11,42 +15,63 @@ import signal
 import sys
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
+from typing import Any
 
 import pandas as pd
+from dask import config as dask_config
+from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, as_completed
 
 from fedlib.data.files import write_atomically
 from fedlib.runs import store
 from fedlib.runs.backends import legs
+from fedlib.runs.backends.legs import Leg, Order, Refusal
 from fedlib.runs.store import Run
-
-try:
-    import dask
-    from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, as_completed
-except ImportError as problem:
-    raise ImportError(
-        f"engine dask needs Dask ({problem}): pip install -c constraints.txt -e '.[cluster]'"
-    ) from problem
 
 LEG_SECONDS = 60.0
 INHERITED = ("FEDLIB_DATA", "FEDLIB_CACHE", "FEDLIB_OFFLINE")  # by local workers, when they start
+LARGE_STATES = {"distributed.admin.large-graph-warning-threshold": "1GB"}  # what Dask shall not warn of
+
+
+def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> Iterator[tuple[Run, pd.DataFrame | str]]:
+    """See `Backend`; `workers` is how many processes to start where there is no address."""
+    if not runs:
+        return
+    dispatcher = Dispatcher(connect(workers))
+    try:
+        for run in runs:
+            dispatcher.send(DispatchedRun.of(run))
+        for dispatched, answer in dispatcher.answers():
+            before = dispatched.round
+            outcome = dispatcher.settle(dispatched, answer)
+            count(dispatched.round - before)
+            if outcome is not None:
+                yield dispatched.run, outcome
+    finally:
+        dispatcher.cancel()
+
+
+def serving(settings: Mapping[str, Any]) -> AbstractContextManager[str | None]:
+    """The configured scheduler; without one, each notebook starts its own workers."""
+    return nullcontext(settings["address"])
 
 
 @dataclass
-class Journey:
-    """A run under way, with what the client knows of it."""
+class DispatchedRun:
+    """A run that workers compute leg by leg, with what the client knows of it."""
 
     run: Run
-    saved: bytes | None
+    saved: bytes | None  # the checkpoint after the last leg
     round: int
     resumed: bool
     seconds: float = 0.0
     tasks: int = 0
 
     @classmethod
-    def of(cls, run: Run) -> "Journey":
+    def of(cls, run: Run) -> "DispatchedRun":
         """From the store's checkpoint, if there is one."""
         progress = store.read_checkpoint(run.folder / "checkpoint.npz")
         if progress is None:
@@ -57,12 +82,13 @@ class Journey:
     def data_set(self) -> str:
         return self.run.federation["data_set"]
 
-    def order(self) -> legs.Order:
+    def order(self) -> Order:
+        """The next leg, as a worker is asked for it."""
         run = {field.name: getattr(self.run, field.name) for field in fields(Run)} | {"label": {}}
-        return legs.Order(run, self.run.data_fingerprint, legs.toolchain(), leg_seconds(), self.saved)
+        return Order(run, self.run.data_fingerprint, legs.toolchain(), leg_seconds(), self.saved)
 
-    def arrive(self, leg: legs.Leg) -> pd.DataFrame | None:
-        """File a leg; the records when it was the last one."""
+    def file(self, leg: Leg) -> pd.DataFrame | None:
+        """Store what a leg brought; the records when it was the last one."""
         self.round, self.seconds = leg.round, self.seconds + leg.seconds
         if leg.round == self.run.rounds:
             records = pd.DataFrame(store.from_bytes(leg.saved).records)
@@ -76,68 +102,48 @@ def leg_seconds() -> float:
     return float(os.environ.get("FEDLIB_LEG") or LEG_SECONDS)
 
 
-def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> Iterator[tuple[Run, pd.DataFrame | str]]:
-    """Each run with its records or with what went wrong, as they finish; `count` is told how many rounds were done."""
-    if not runs:
-        return
-    trips = Trips(connect(workers))
-    try:
-        for run in runs:
-            trips.send(Journey.of(run))
-        for journey, answer in trips.arrivals():
-            before = journey.round
-            outcome = trips.settle(journey, answer)
-            count(journey.round - before)
-            if outcome is not None:
-                yield journey.run, outcome
-    finally:
-        trips.cancel()
-
-
-class Trips:
+class Dispatcher:
     """The tasks that are out, and the workers known to be unfit."""
 
-    def __init__(self, client: Client):
+    def __init__(self, client: Client) -> None:
         self.client = client
         self.name = f"fedlib-{uuid.uuid4().hex}"  # one group of tasks: the scheduler hands them out one by one
-        self.out: dict[tuple, tuple[Future, Journey]] = {}
+        self.out: dict[tuple, tuple[Future, DispatchedRun]] = {}
         self.waiting = as_completed(loop=client.loop)
         self.unfit: dict[tuple[str, str], str] = {}  # (worker, data set) -> why
 
-    def send(self, journey: Journey) -> None:
+    def send(self, dispatched: DispatchedRun) -> None:
         """The next leg of a run, before the first ones of others."""
-        fit = self._fit(journey.data_set)
-        journey.tasks += 1
-        key = (self.name, journey.run.key, journey.tasks)
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):  # states are large
+        fit = self._fit(dispatched.data_set)
+        dispatched.tasks += 1
+        key = (self.name, dispatched.run.key, dispatched.tasks)
+        with dask_config.set(LARGE_STATES):
             future = self.client.submit(
-                legs.travel,
-                journey.order(),
+                legs.work,
+                dispatched.order(),
                 key=key,
-                priority=journey.tasks,
+                priority=dispatched.tasks,
                 pure=False,
                 workers=fit,
                 allow_other_workers=fit is not None,  # where the fit ones are lost, a new one may come
             )
-        self.out[key] = future, journey
+        self.out[key] = future, dispatched
         self.waiting.add(future)
 
-    def arrivals(self) -> Iterator[tuple[Journey, legs.Leg | legs.Refusal | str]]:
-        """Journeys with what became of their legs, until none is out."""
+    def answers(self) -> Iterator[tuple[DispatchedRun, Leg | Refusal | str]]:
+        """Runs with what became of their legs, until none is out."""
         for future in self.waiting:
-            _, journey = self.out.pop(future.key)
-            yield journey, answer(future, journey)
+            _, dispatched = self.out.pop(future.key)
+            yield dispatched, answer(future, dispatched)
 
-    def settle(self, journey: Journey, answer: legs.Leg | legs.Refusal | str) -> pd.DataFrame | str | None:
+    def settle(self, dispatched: DispatchedRun, answer: Leg | Refusal | str) -> pd.DataFrame | str | None:
         """The outcome of a run, or None when it was sent on."""
         try:
-            if isinstance(answer, legs.Refusal):
-                answer = self._refuse(journey, answer)
-            outcome = journey.arrive(answer) if isinstance(answer, legs.Leg) else answer
+            outcome = self._outcome(dispatched, answer)
         except Exception:  # a full disk, say
             return traceback.format_exc()
         if outcome is None:
-            self.send(journey)
+            self.send(dispatched)
         return outcome
 
     def cancel(self) -> None:
@@ -145,22 +151,28 @@ class Trips:
         if self.out and self.client.status == "running":
             self.client.cancel([future for future, _ in self.out.values()], force=True)
 
+    def _outcome(self, dispatched: DispatchedRun, answer: Leg | Refusal | str) -> pd.DataFrame | str | None:
+        if isinstance(answer, Refusal):
+            return self._refused(dispatched, answer)
+        return dispatched.file(answer) if isinstance(answer, Leg) else answer
+
     def _fit(self, data_set: str) -> list[str] | None:
         """Workers not known to be unfit; None: all are welcome."""
         unfit = {worker for worker, name in self.unfit if name == data_set}
-        return [worker for worker in self.client.nthreads() if worker not in unfit] if unfit else None
+        workers: Any = self.client.nthreads()  # Dask's annotations are those of its asynchronous use
+        return [worker for worker in workers if worker not in unfit] if unfit else None
 
-    def _refuse(self, journey: Journey, refusal: legs.Refusal) -> str | None:
-        if (refusal.worker, journey.data_set) not in self.unfit:
-            self.unfit[refusal.worker, journey.data_set] = refusal.reason
+    def _refused(self, dispatched: DispatchedRun, refusal: Refusal) -> str | None:
+        if (refusal.worker, dispatched.data_set) not in self.unfit:
+            self.unfit[refusal.worker, dispatched.data_set] = refusal.reason
             print(f"worker {refusal.worker} is not used: {refusal.reason}", file=sys.stderr)
-        if self._fit(journey.data_set):
+        if self._fit(dispatched.data_set):
             return None
-        told = [f"{worker}: {reason}" for (worker, name), reason in self.unfit.items() if name == journey.data_set]
-        return "no worker is fit for this run.\n" + "\n".join(told)
+        reasons = [f"{worker}: {why}" for (worker, name), why in self.unfit.items() if name == dispatched.data_set]
+        return "no worker is fit for this run.\n" + "\n".join(reasons)
 
 
-def answer(future: Future, journey: Journey) -> legs.Leg | legs.Refusal | str:
+def answer(future: Future, dispatched: DispatchedRun) -> Leg | Refusal | str:
     """What a task gave, or what to tell of its end; without its scheduler nothing goes on."""
     try:
         return future.result()
@@ -168,7 +180,7 @@ def answer(future: Future, journey: Journey) -> legs.Leg | legs.Refusal | str:
         return (
             f"its workers died {loss.allowed_failures + 1} times in a row, the last at {loss.last_worker.address}. "
             "Most often that is memory: give each worker more (--memory-limit) or start fewer of them (--nworkers). "
-            f"The state after round {journey.round} is stored; the same command continues there."
+            f"The state after round {dispatched.round} is stored; the same command continues there."
         )
     except CancelledError as loss:
         raise ConnectionError(
@@ -179,20 +191,29 @@ def answer(future: Future, journey: Journey) -> legs.Leg | legs.Refusal | str:
         return traceback.format_exc()
 
 
+@dataclass(frozen=True)
+class Connection:
+    """A client, the workers of this machine if they were started for it, and what it was opened for."""
+
+    opened_for: object
+    client: Client
+    local: LocalCluster | None
+
+
 # The connection outlives a study: a notebook with many studies pays the start of its workers once.
-_connection: dict = {}
+_connection: Connection | None = None
 
 
 def connect(workers: int) -> Client:
     """The client of the cluster in use."""
+    global _connection
     address = os.environ.get("FEDLIB_ADDRESS")
-    kind = address or (workers, [os.environ.get(name) for name in INHERITED])
-    client = _connection.get("client")
-    if client is None or client.status != "running" or _connection["kind"] != kind:
+    wanted = address or (workers, [os.environ.get(name) for name in INHERITED])
+    if _connection is None or _connection.client.status != "running" or _connection.opened_for != wanted:
         disconnect()
-        client = _join(address) if address else _start_local(workers)
-        _connection.update(kind=kind, client=client)
-    return client
+        client, local = (_join(address), None) if address else _start_local(workers)
+        _connection = Connection(wanted, client, local)
+    return _connection.client
 
 
 def _join(address: str) -> Client:
@@ -200,17 +221,17 @@ def _join(address: str) -> Client:
         client = Client(address, set_as_default=False)
     except OSError as problem:
         raise ConnectionError(
-            f"no Dask scheduler answers at {address}: {problem}. Start one there with `dask scheduler`, correct "
-            "engine.address, or leave it out to use this machine."
+            f"no Dask scheduler answers at {address}: {problem}. Start one there with `python -m fedlib dask "
+            "scheduler`, correct backend.address, or leave it out to use this machine."
         ) from problem
     if not client.nthreads():
-        print(f"no workers at {address} yet; {legs.START}", file=sys.stderr)
+        print(f"no workers at {address} yet; {legs.START_WORKERS}", file=sys.stderr)
     return client
 
 
-def _start_local(workers: int) -> Client:
+def _start_local(workers: int) -> tuple[Client, LocalCluster]:
     """Worker processes of this machine; they inherit the pinned numerics."""
-    cluster = LocalCluster(
+    local = LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
@@ -219,23 +240,28 @@ def _start_local(workers: int) -> Client:
         env={"FEDLIB_THREADS": "1"},
         silence_logs=logging.ERROR,
     )
-    _connection["cluster"] = cluster
-    client = Client(cluster, set_as_default=False)
-    client.register_plugin(Deaf())
-    return client
+    try:
+        client = Client(local, set_as_default=False)
+        client.register_plugin(IgnoreSigint())
+    except BaseException:
+        local.close()
+        raise
+    return client, local
 
 
-class Deaf(WorkerPlugin):
+class IgnoreSigint(WorkerPlugin):
     """A worker of this machine leaves Ctrl-C to the client."""
 
-    def setup(self, worker) -> None:
+    def setup(self, worker: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @atexit.register
 def disconnect() -> None:
     """Leave the cluster; end it if it was started here."""
-    for name in ("client", "cluster"):
-        if thing := _connection.pop(name, None):
-            thing.close()
-    _connection.clear()
+    global _connection
+    if _connection is not None:
+        _connection.client.close()
+        if _connection.local is not None:
+            _connection.local.close()
+    _connection = None

@@ -1,6 +1,6 @@
-"""What a worker does: take a run a leg further, or say why it must not.
+"""What a worker of a Dask cluster does: take a run one leg further, or say why it must not.
 
-A leg is as many rounds as fit into its time, at least one. The state goes in and comes out as the bytes of a checkpoint.
+A leg is as many rounds as fit into its time, at least one. The state goes in and comes out as bytes of a checkpoint.
 The scheduler imports this module as well, to read the tasks; only workers need fedlib's heavy modules.
 """
 
@@ -9,15 +9,17 @@ import time
 import traceback
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from typing import Any
 
-START = "start workers with `python -m fedlib.runs.backends worker <scheduler> --nworkers <cores>`"
+START_WORKERS = "start workers with `python -m fedlib dask worker <scheduler> --nworkers <cores>`"
 
 
 @dataclass(frozen=True)
 class Order:
     """What the client asks for."""
 
-    run: dict  # the fields of a `Run`
+    run: dict[str, Any]  # the fields of a `Run`
     data: str  # fingerprint of the client's copy of the data
     toolchain: dict[str, str]  # the client's
     seconds: float
@@ -42,11 +44,11 @@ class Refusal:
     reason: str
 
 
-class Pause(Exception):
+class LegIsOver(Exception):
     """The time of a leg is over."""
 
 
-def travel(order: Order) -> Leg | Refusal | str:
+def work(order: Order) -> Leg | Refusal | str:
     """The task: a leg, a refusal, or the traceback of what the run raised."""
     from distributed import get_worker
 
@@ -68,14 +70,14 @@ def advance(order: Order) -> Leg:
     progress = store.from_bytes(order.saved) if order.saved else Progress()
     split, began = store.federation(run).fingerprint, time.perf_counter()
 
-    def pause(progress: Progress) -> None:
+    def stop_in_time(progress: Progress) -> None:
         if progress.round < run.rounds and time.perf_counter() - began >= order.seconds:
-            raise Pause
+            raise LegIsOver
 
     try:
-        store.perform(run, progress, pause)
+        store.perform(run, progress, stop_in_time)
         progress.state = {}
-    except Pause:
+    except LegIsOver:
         pass
     return Leg(progress.round, store.to_bytes(progress), split, time.perf_counter() - began)
 
@@ -85,32 +87,31 @@ def objection(order: Order, threads: int) -> str | None:
     from fedlib import data
 
     if threads != 1:
-        return f"it takes {threads} runs at a time; {START}"
-    ours, theirs = toolchain(), order.toolchain
-    if differing := [name for name in theirs if ours.get(name) != theirs[name]]:
-        listed = "; ".join(f"{name}: {ours.get(name)} there, {theirs[name]} here" for name in differing)
-        return f"its digits might differ ({listed}). Give it the client's checkout and packages, and {START}"
+        return f"it takes {threads} runs at a time; {START_WORKERS}"
+    here, asked = toolchain(), order.toolchain
+    if differing := [name for name in asked if here.get(name) != asked[name]]:
+        listed = "; ".join(f"{name}: {here.get(name)} there, {asked[name]} here" for name in differing)
+        return f"its digits might differ ({listed}). Give it the client's checkout and packages, and {START_WORKERS}"
     name = order.run["federation"]["data_set"]
     try:
-        found = data.load(name).fingerprint
+        fingerprint = data.load(name).fingerprint
     except (data.DataNotFound, data.InvalidDropIn) as problem:
         return f"it has no data set {name}: {problem}"
-    if found != order.data:
-        return f"its data set {name} is another one (fingerprint {found[:12]} there, {order.data[:12]} here)"
+    if fingerprint != order.data:
+        return f"its data set {name} is another one (fingerprint {fingerprint[:12]} there, {order.data[:12]} here)"
     return None
 
 
 @cache
 def toolchain() -> dict[str, str]:
     """What decides the digits: versions, and the kernels that the numeric libraries of this process chose."""
-    import numpy as np
     import torch
     from threadpoolctl import threadpool_info
 
     from fedlib import numerics
     from fedlib.runs import store
 
-    has = np._core._multiarray_umath.__cpu_features__
+    has = import_module("numpy._core._multiarray_umath").__cpu_features__
     blas = {library.get("architecture") for library in threadpool_info() if library["internal_api"] == "openblas"}
     return store.versions() | {
         "kernels of torch": torch.backends.cpu.get_cpu_capability(),

@@ -1,44 +1,54 @@
-"""Workers as jobs of Slurm: dask-jobqueue writes the job script and submits it.
+"""A Dask cluster whose workers are jobs of Slurm: dask-jobqueue writes the job script and submits it.
 
-The scheduler lives in the process that builds the report and serves all its notebooks; `conf/engine/slurm.yaml` has the
-settings. Jobs that end before the work does (their time is up, say) are replaced.
+The scheduler lives in the process that builds the report and serves all its notebooks; `conf/backend/slurm.yaml` has
+the settings. Jobs that end before the work does (their time is up, say) are replaced.
 """
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from dask_jobqueue import SLURMCluster
+import pandas as pd
+from dask_jobqueue.slurm import SLURMCluster
+from distributed.security import Security
 
-WORKER = "fedlib.runs.backends worker"  # `python -m fedlib.runs.backends worker`: with the numerics pinned
+from fedlib.runs.backends import dask
+from fedlib.runs.store import Run
+
+WORKER = "fedlib dask worker"  # `python -m fedlib dask worker`: with the numerics pinned
+
+
+def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> Iterator[tuple[Run, pd.DataFrame | str]]:
+    """See `Backend`; the scheduler must be up already, for it outlives a notebook."""
+    if runs and not os.environ.get("FEDLIB_ADDRESS"):
+        raise ConnectionError(
+            "backend slurm has no scheduler here: `python -m fedlib backend=slurm` starts one for the notebooks of a "
+            "report. Elsewhere, start one with `python -m fedlib dask scheduler` and name it with FEDLIB_ADDRESS."
+        )
+    yield from dask.outcomes(runs, workers, count)
 
 
 @contextmanager
-def address(engine: Mapping[str, Any]) -> Iterator[str | None]:
-    """Where notebooks find the scheduler: as configured, else the one started here for Slurm's jobs, else nowhere."""
-    if "slurm" not in engine or engine["address"]:
-        yield engine.get("address")
+def serving(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The configured scheduler, else one in this process whose workers are submitted to Slurm."""
+    if settings["address"]:
+        yield settings["address"]
         return
-    with cluster(engine["slurm"]) as running:
-        running.adapt(minimum=engine["workers"], maximum=engine["workers"])
-        yield running.scheduler_address
+    jobs = cluster(settings["slurm"])
+    with jobs:
+        jobs.adapt(minimum=settings["workers"], maximum=settings["workers"])
+        yield jobs.scheduler_address
 
 
-def cluster(settings: Mapping[str, Any]) -> "SLURMCluster":
+def cluster(settings: Mapping[str, Any]) -> SLURMCluster:
     """A scheduler in this process, and how jobs are to be submitted; none is submitted yet."""
-    try:
-        from dask_jobqueue import SLURMCluster
-        from distributed.security import Security
-    except ImportError as problem:
-        raise ImportError(
-            f"engine slurm needs dask-jobqueue ({problem}): pip install -c constraints.txt -e '.[cluster]'"
-        ) from problem
-    given = {name: value for name, value in settings.items() if value is not None}
-    several = ["--nworkers", str(given["cores"]), "--nanny"]
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    one_run_per_core = ["--nworkers", str(given["cores"]), "--nanny"]
+    given["worker_extra_args"] = [*one_run_per_core, *given.get("worker_extra_args", [])]
     return SLURMCluster(
-        **given | {"worker_extra_args": [*several, *given.get("worker_extra_args", [])]},
-        processes=given["cores"],  # one run a core
+        **given,
+        processes=given["cores"],
         worker_command=WORKER,
         security=Security() if given.get("protocol") == "tls://" else None,
         scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},

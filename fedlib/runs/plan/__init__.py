@@ -1,5 +1,7 @@
-"""`fedlib plan`: what a report will cost before it is computed.
+"""What a report will cost before it is computed, for `fedlib plan`.
 
-Notebooks are rehearsed to find their runs (`rehearsal`), kinds of runs are measured on this machine (`kinds`, `measure`), and
-`command` adds it all up: core-hours, memory of a worker, size of the results, and the time that n workers need.
+    kinds     runs of a kind cost the same per round; `kind(run)` names it, `Cost.seconds(run)` is its projected time
+    measure   `measured(runs, seconds)`: what each kind costs on this machine
+
+Which runs a notebook asks for, and how the costs add up, is found out in `fedlib.commands`.
 """

@@ -1,13 +1,15 @@
-"""Kinds of runs: runs of a kind cost the same a round, but for how often they pass over the data.
+"""Kinds of runs: runs of a kind cost the same per round, but for how often they pass over the data.
 
-Counts cost (clients, samples, batch, steps, ...), and so does the share of clients that take part; learning rates, weights of
-terms, names and seeds do not. Passes over the data (`LOOPS`) are left out of the kind: time is linear in them.
+Counts cost (clients, samples, batch, steps, ...), and so does the share of clients that take part; learning rates,
+weights of terms, names and seeds do not. Passes over the data (`LOOPS`) are left out of the kind: time is linear in
+them.
 """
 
 import json
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
+from typing import Any
 
 import pandas as pd
 
@@ -23,15 +25,15 @@ UNEQUAL = ("dirichlet", "by_writer")  # partitions whose clients differ in size
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run of a kind takes: seconds of one core, bytes of memory. The record is what was measured of its model."""
+    """What one run of a kind takes: seconds of one core, bytes of memory. The record is what was measured of it."""
 
-    setup: float  # once a run: deal the data, first state
-    base: float  # a round, whatever the number of passes
-    loop: float  # a round and pass
-    evaluation: float  # a measured round
+    setup: float  # once per run: deal the data, first state
+    base: float  # per round, whatever the number of passes
+    loop: float  # per round and pass
+    evaluation: float  # per measured round
     memory: int  # peak of the process
     part: float  # share of a whole round's local work that was timed; 1 is all of it
-    record: dict = field(default_factory=dict)
+    record: dict[str, float] = field(default_factory=dict)
 
     def seconds(self, run: Run) -> float:
         """The projected time of a run on one core."""
@@ -44,8 +46,8 @@ def kind(run: Run) -> str:
     config = run.config
     sizes = {name: config["federation"][name] for name in SIZES}
     ragged = config["federation"]["partitioner"] in UNEQUAL and stacked(sizes["network"])
-    own = REGISTRY[run.algorithm].__dataclass_fields__
-    counts = {name: value for name, value in config["options"].items() if _costs(name, own[name].type)}
+    options = REGISTRY[run.algorithm].__dataclass_fields__
+    counts = {name: value for name, value in config["options"].items() if _costs(name, options[name].type)}
     return json.dumps({"algorithm": run.algorithm} | sizes | {"unequal clients": ragged} | counts, sort_keys=True)
 
 
@@ -60,8 +62,8 @@ def stacked(network: str) -> bool:
     return layout.is_dense(models.build(network, 10, (3, 32, 32)))
 
 
-def loops(options: dict) -> int:
-    """Passes over the data in a round, or what stands for them; 1 where a method has none."""
+def loops(options: dict[str, Any]) -> int:
+    """Passes over the data per round, or what stands for them; 1 where a method has none."""
     return prod(options[name] for name in LOOPS if options.get(name))
 
 
@@ -73,7 +75,7 @@ def measured_rounds(run: Run) -> list[int]:
 UNKNOWN = {"accuracy": 0.5, "loss": 1.0}  # the record of a kind that could not be measured
 
 
-def rehearsed(run: Run, record: dict) -> pd.DataFrame:
+def made_up_records(run: Run, record: dict[str, float]) -> pd.DataFrame:
     """Records as the run would leave them, in all measured rounds the same."""
     rounds = measured_rounds(run)
     return pd.DataFrame(
@@ -81,7 +83,7 @@ def rehearsed(run: Run, record: dict) -> pd.DataFrame:
     )
 
 
-def result_bytes(run: Run, record: dict) -> int:
+def result_bytes(run: Run, record: dict[str, float]) -> int:
     """What the store keeps of a run: `records.csv` and `run.json` (versions and time in some 200 bytes)."""
     rounds = measured_rounds(run)
     header = len(",".join(["round", *record])) + 1

@@ -1,10 +1,10 @@
 """What a kind of run costs on this machine: a few rounds in a process of their own, with one thread, like a worker's.
 
-The clock counts the process's own processor time, so that a busy machine disturbs little. Where a whole round would take too
-long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts as time
-allows, or to fewer clients where it does not; the time of a round is linear in all three, and its whole follows.
+The clock counts the process's own processor time, so that a busy machine disturbs little. Where a whole round would
+take too long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts
+as time allows, or to fewer clients where it does not; a round's time is linear in all three, and its whole follows.
 
-    python -m fedlib.runs.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON a run
+    python -m fedlib.runs.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON per run
 """
 
 import json
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import lru_cache
 from math import floor, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedlib import data
 from fedlib.algorithms import create
@@ -36,7 +36,7 @@ clock = time.process_time
 
 def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
     """The cost of each run's kind, or why it could not be had, as a child process finds them one by one."""
-    asked = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
+    fields = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
     child = subprocess.Popen(
         [sys.executable, "-m", "fedlib.runs.plan.measure"],
         cwd=store.REPOSITORY,
@@ -45,17 +45,22 @@ def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert child.stdin and child.stdout, "both are pipes"
     try:
-        child.stdin.write(json.dumps({"seconds": seconds, "runs": asked}))
+        child.stdin.write(json.dumps({"seconds": seconds, "runs": fields}))
         child.stdin.close()
         for _ in runs:
             line = child.stdout.readline()
-            answer = json.loads(line) if line else {"error": f"the measuring process ended with code {child.wait()}"}
-            yield answer["error"] if "error" in answer else Cost(**answer)
+            yield _answer(line) if line else f"the measuring process ended with code {child.wait()}"
     finally:
         child.kill()
         child.wait()
         child.stdout.close()
+
+
+def _answer(line: str) -> Cost | str:
+    answer: dict[str, Any] = json.loads(line)
+    return answer["error"] if "error" in answer else Cost(**answer)
 
 
 class Trial(NamedTuple):
@@ -65,45 +70,47 @@ class Trial(NamedTuple):
     first: float
     round: float
     evaluation: float
-    record: dict
+    record: dict[str, float]
 
 
 def cost(run: Run, seconds: float) -> Cost:
-    """Measure a run for about so many seconds, or longer where even the least part of a round takes longer."""
+    """Measure a run for about this many seconds, or longer where even the least part of a round takes longer."""
     arguments = json.dumps(run.federation, sort_keys=True)
     whole, build = _federation(arguments, run.seed, 1.0)
     passes = loops(run.config["options"])
     share = _least_share(run, whole)
     federation, _ = _federation(arguments, run.seed, share)
-    one, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
-    if one.round <= max(seconds, COMPILING):  # perhaps that was the compiler, so once more
-        one = trial(with_passes(run, 1), federation, seconds / 4)
-    points = [(share, one.round)]  # share of the data, seconds of a round of one pass
-    if one.round > seconds:  # by now its memory is known, so fewer clients will do
+    single_pass, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
+    if single_pass.round <= max(seconds, COMPILING):  # perhaps that was the compiler, so once more
+        single_pass = trial(with_passes(run, 1), federation, seconds / 4)
+    points = [(share, single_pass.round)]  # share of the data, seconds of a round of one pass
+    if single_pass.round > seconds:  # by now its memory is known, so fewer clients will do
         run, cohort = with_fewer_clients(run, federation)
         points = [(share, trial(with_passes(run, 1), federation, seconds / 4, evaluate=False).round / cohort)]
-    elif (larger := _affordable(share, one.round, seconds / 8)) > share:
+    elif (larger := _affordable(share, single_pass.round, seconds / 8)) > share:
         share, (federation, _) = larger, _federation(arguments, run.seed, larger)
-        one = trial(with_passes(run, 1), federation, seconds / 4)
-        points.append((share, one.round))
-    single, took = _at_whole(points), points[-1][1]
-    loop, part = single, share * cohort / passes
+        single_pass = trial(with_passes(run, 1), federation, seconds / 4)
+        points.append((share, single_pass.round))
+    whole_pass, took = _at_whole(points), points[-1][1]
+    loop, part = whole_pass, share * cohort / passes
     if passes > 1 and took * cohort < seconds:
         more = min(passes, max(2, int(seconds / (took * cohort))))
         many = trial(with_passes(run, more), federation, seconds / 4, evaluate=False).round / cohort
         loop, part = max(0.0, many - took) / (more - 1) / share, part * more
-    setup = build + one.init / share + one.first
-    return Cost(setup, max(0.0, single - loop), loop, one.evaluation, peak_memory(), part, one.record)
+    setup = build + single_pass.init / share + single_pass.first
+    return Cost(
+        setup, max(0.0, whole_pass - loop), loop, single_pass.evaluation, peak_memory(), part, single_pass.record
+    )
 
 
 def _least_share(run: Run, whole: Federation) -> float:
-    """The part of the data that leaves about a batch a client; all of it where a round is no pass over data."""
+    """The part of the data that leaves about a batch per client; all of it where a round is no pass over data."""
     options = run.config["options"]
     return min(1.0, options["batch"] / float(whole.sizes.mean())) if options.get("epochs") else 1.0
 
 
 def _affordable(least: float, took: float, seconds: float) -> float:
-    """The largest part, by doubling, whose round should take so many seconds when that of the least took `took`."""
+    """The largest part, by doubling, whose round should take this many seconds when that of the least took `took`."""
     doublings = max(0, floor(log2(seconds / max(took, 1e-6))))
     return 1.0 if least * 2**doublings > 0.5 else least * 2**doublings
 
@@ -118,7 +125,7 @@ def _at_whole(points: list[tuple[float, float]]) -> float:
 
 
 def with_fewer_clients(run: Run, federation: Federation) -> tuple[Run, float]:
-    """The run with an eighth of its participants, and their share of what participants hold; as it is where all take part."""
+    """The run with an eighth of its participants, and their share of all participants' data."""
     taking_part = run.config["options"]["participation"]
     if taking_part == 1:
         return run, 1.0
@@ -129,16 +136,16 @@ def with_fewer_clients(run: Run, federation: Federation) -> tuple[Run, float]:
 
 
 def with_passes(run: Run, passes: int) -> Run:
-    """The run with so many passes over the data in a round, made by the option that makes most of them."""
-    own = {name: value for name in LOOPS if (value := run.config["options"].get(name))}
-    if not own:
+    """The run with this many passes over the data per round, made by the option that makes most of them."""
+    counts = {name: value for name in LOOPS if (value := run.config["options"].get(name))}
+    if not counts:
         return run
-    most = max(own, key=own.get)
-    return replace(run, options=run.options | dict.fromkeys(own, 1) | {most: passes})
+    most = max(counts, key=lambda name: counts[name])
+    return replace(run, options=run.options | dict.fromkeys(counts, 1) | {most: passes})
 
 
 def trial(run: Run, federation: Federation, seconds: float, evaluate: bool = True) -> Trial:
-    """The first state and some rounds, as many as take so many seconds (but one), and up to two evaluations."""
+    """The first state and some rounds, as many as fit into the time (at least one), and up to two evaluations."""
     algorithm = create(run.algorithm, **run.options)
     began = clock()
     state = algorithm.init(federation)
@@ -179,7 +186,7 @@ def _part_of(whole: data.Dataset, share: float, seed: int) -> Iterator[None]:
     load, size = data.load, len(whole.y_train)
     rows = generator(seed, "part of data").choice(size, max(1, round(size * share)), replace=False)
     samples = {name: getattr(whole, name) for name in ("x_train", "y_train", "writer_train")}
-    part = replace(whole, **{name: own[rows] for name, own in samples.items() if own is not None})
+    part = replace(whole, **{name: values[rows] for name, values in samples.items() if values is not None})
     data.load = lambda name: part
     try:
         yield
@@ -198,12 +205,13 @@ def peak_memory() -> int:
 
 
 def main() -> None:
+    """Measure what the parent asks for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
     answers, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print
-    asked = json.load(sys.stdin)
-    for each in asked["runs"]:
+    order = json.load(sys.stdin)
+    for fields in order["runs"]:
         try:
-            answer = asdict(cost(Run(**each), asked["seconds"]))
+            answer = asdict(cost(Run(**fields), order["seconds"]))
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)

@@ -1,8 +1,8 @@
-"""Which runs a notebook asks for, found without running them: the notebook is rehearsed.
+"""Which runs a notebook asks for, found without computing them.
 
 Only statements that lead to a study are executed: calls that reach `study.execute`, and whatever defines what they use.
-Pictures, tables, audits and searches that no study depends on are left out. `study.execute` itself is replaced, and nothing
-is written. A statement is what stands at the left margin of a cell: an assignment, a loop, a definition.
+Pictures, tables, audits and searches that no study depends on are left out. `study.execute` itself is replaced, and
+nothing is written. A statement is what stands at the left margin of a cell: an assignment, a loop, a definition.
 """
 
 import ast
@@ -31,18 +31,19 @@ class Statement(NamedTuple):
         return ast.unparse(self.node)
 
 
-def rehearse(notebook: Notebook, values: dict[str, Any], execute: Callable) -> str | None:
+def run_up_to_studies(notebook: Notebook, values: dict[str, Any], execute: Callable) -> str | None:
     """Run what leads to the notebook's studies, each of which calls `execute`; None, or where and why it stopped."""
     names = {"__name__": "__main__"} | parameters(notebook.path) | values
-    cell = 0
+    statement: Statement | None = None
     try:
         with _replaced(execute), contextlib.chdir(notebook.path.parent), contextlib.redirect_stdout(io.StringIO()):
             script = statements(notebook)
-            for cell, node in [each for each in script if isinstance(each.node, ast.Import | ast.ImportFrom)]:
-                _run(node, notebook, names)
-            for cell, node in needed(script, names):
-                _run(node, notebook, names)
+            for statement in filter(is_import, script):
+                _run(statement.node, notebook, names)
+            for statement in needed(script, names):
+                _run(statement.node, notebook, names)
     except Exception as error:
+        cell = statement.cell if statement else 0
         return f"planned up to cell {cell}, which failed: {type(error).__name__}: {error}"
     return None
 
@@ -80,22 +81,25 @@ def statements(notebook: Notebook) -> list[Statement]:
     ]
 
 
+def is_import(statement: Statement) -> bool:
+    return isinstance(statement.node, ast.Import | ast.ImportFrom)
+
+
 def needed(script: list[Statement], names: dict[str, Any]) -> list[Statement]:
     """The statements with studies and those that define or change what they use, in order; imports are done already."""
     imported = {name for name, value in names.items() if isinstance(value, ModuleType)}
-    runners = {
-        each.node.name for each in script if isinstance(each.node, ast.FunctionDef) and has_study(each.node, names)
-    }
+    functions = [node for _, node in script if isinstance(node, ast.FunctionDef)]
+    runners = {function.name for function in functions if has_study(function, names)}
     wanted: set[str] = set()
     chosen = []
     for statement in reversed(script):
         node = statement.node
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if is_import(statement):
             continue
         uses, sets = scope(statement.source)
         changes = changed(node) - imported
-        own = isinstance(node, ast.FunctionDef) and node.name in runners
-        if wanted & (sets | changes) or (has_study(node, names, runners) and not own):
+        defines_runner = isinstance(node, ast.FunctionDef) and node.name in runners
+        if wanted & (sets | changes) or (has_study(node, names, runners) and not defines_runner):
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.FunctionDef):
                 wanted -= sets  # what stood there before does not matter
             wanted |= uses | changes
@@ -118,7 +122,7 @@ def scope(source: str) -> tuple[set[str], set[str]]:
 def changed(node: ast.stmt) -> set[str]:
     """Names whose values a statement may alter in place: `x += y`, `x["a"] = y`, `x.append(y)`."""
     parts = list(ast.walk(node))
-    places = [part.target for part in parts if isinstance(part, ast.AugAssign)]
+    places: list[ast.expr] = [part.target for part in parts if isinstance(part, ast.AugAssign)]
     places += [
         part for part in parts if isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store)
     ]
@@ -162,10 +166,10 @@ def reaches_study(function: Any, seen: set[Any] | None = None) -> bool:
         return False
     seen.add(function)
     names = _named(function.__code__)
-    found = [function.__globals__[name] for name in names if name in function.__globals__]
-    modules = [each for each in found if isinstance(each, ModuleType) and each.__name__.startswith("fedlib")]
-    found += [getattr(module, name, None) for module in modules for name in names]
-    return any(reaches_study(other, seen) for other in found)
+    mentioned = [function.__globals__[name] for name in names if name in function.__globals__]
+    modules = [value for value in mentioned if isinstance(value, ModuleType) and value.__name__.startswith("fedlib")]
+    mentioned += [getattr(module, name, None) for module in modules for name in names]
+    return any(reaches_study(value, seen) for value in mentioned)
 
 
 def _named(code: CodeType) -> set[str]:

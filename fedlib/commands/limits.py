@@ -1,0 +1,252 @@
+"""What each setting may be: every parameter of every notebook has its limit here, checked before anything runs.
+
+`LIMITS` goes by the name of the parameter; where a notebook means something else by it, by `<paper>.<notebook>.<name>`.
+Where the notebook's own value is a list, the limit is that of each element. `RULES` says what must hold between the
+parameters of a notebook. A test fails for a parameter without a limit.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from fedlib.report.notebooks import Notebook, discover, parameters, values_of
+from fedlib.report.usage import UsageError, typed, valid_names
+from fedlib.runs.backends import BACKENDS
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a value may be, or each element of a list."""
+
+    kind: type  # int: a whole number; float: any finite number; str: a text
+    least: float = -inf
+    above: float = -inf
+    most: float = inf
+    below: float = inf
+    names: tuple[str, ...] = ()  # a text is one of these; none: any text will do
+    pattern: str = ""  # or a text that matches; then `names` only says so in words
+    drop_ins: bool = False  # a data set of the user's own will do, too
+    optional: bool = False  # null is fine, too
+    lengths: tuple[int, float] = (1, inf)  # of a list
+    including: tuple[Any, ...] = ()  # what a list must hold, because the notebook shows it
+
+    def fits(self, value: object, drop_ins: tuple[str, ...] = ()) -> bool:
+        """Whether a single value keeps the limit."""
+        if value is None:
+            return self.optional
+        if self.kind is str:
+            return isinstance(value, str) and self._allows(value, drop_ins)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isinstance(value, int | self.kind):
+            return False
+        return isfinite(value) and self.least <= value <= self.most and self.above < value < self.below
+
+    def _allows(self, text: str, drop_ins: tuple[str, ...]) -> bool:
+        if self.pattern:
+            return re.fullmatch(self.pattern, text) is not None
+        return not self.names or text in self.names or (self.drop_ins and text in drop_ins)
+
+    def expected(self, wrong: object) -> str:
+        """What would be right; where that is one of a few names, with the nearest."""
+        noun = {int: "a whole number", float: "a finite number", str: "a name" if self.names else "a text"}[self.kind]
+        others = ["or null"] * self.optional + ["or that of a file in the data folder"] * self.drop_ins
+        names = f" {valid_names(self.names, wrong)}" if self.names else ""
+        return f"expected {', '.join([noun, *self._range(), *others])}.{names}"
+
+    def _range(self) -> list[str]:
+        bounds = {"above {}": self.above, "{} or more": self.least, "below {}": self.below, "at most {}": self.most}
+        return [words.format(f"{bound:.10g}") for words, bound in bounds.items() if isfinite(bound)]
+
+
+COUNT = Limit(int, least=1)
+OPTIONAL_COUNT = replace(COUNT, optional=True)
+POSITIVE = Limit(float, above=0)
+NOT_NEGATIVE = Limit(float, least=0)
+SHARE = Limit(float, above=0, most=1)
+ACCURACY = Limit(float, above=0, below=1)
+DECAY = Limit(float, least=0, below=1)
+IMAGES = Limit(str, names=("mnist", "fashion_mnist", "cifar10", "cifar100", "femnist", "handwriting"), drop_ins=True)
+WRITERS = Limit(str, names=("femnist", "handwriting"), drop_ins=True)
+PARTITION = Limit(
+    str,
+    names=("iid", "xi=<shards per device>", "alpha=<concentration>"),
+    pattern=r"iid|xi=[1-9]\d*|alpha=(?=.*[1-9])\d+(\.\d+)?",
+)
+FEDSR_METHODS = ("Centralized", "FedAvg", "FedProx", "MOON", "HierFAVG", "ring-optimization", "FedSR")
+FEDGS_RIVALS = (
+    *("FedAvg", "FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
+    *("FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single", "FedAvgM", "FedAdagrad", "FedAdam", "FedYogi"),
+)
+SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
+
+COUNTS = (
+    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds"),
+    *("rounds", "tuning_rounds", "passes_rounds", "cnn_rounds", "cifar_rounds", "share_rounds", "crowd_rounds"),
+    *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stop", "restart", "ban"),
+    *("every", "cnn_every", "last"),
+    *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
+    *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
+    *("steps", "batch", "batches", "groups_batch", "epochs", "local_epochs", "ring_epochs"),
+    *("iterations", "iteration_counts", "width", "hidden", "tuning_width", "tuning_hidden", "units"),
+)
+SAMPLES = ("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples")  # null: all
+POSITIVES = (
+    *("lr", "conv_lr", "rates", "client_rates", "momentum_rates", "adaptive_rates", "passes_rate"),
+    *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
+    *("ratio", "bandwidth", "snr", "step", "selecting"),
+)
+LIMITS: dict[str, Limit] = {
+    "seed": Limit(int, least=0, most=2**32 - 1),
+    **dict.fromkeys(COUNTS, COUNT),
+    **dict.fromkeys(("head_start", "presampled", "polished"), Limit(int, least=0)),
+    **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
+    **dict.fromkeys(POSITIVES, POSITIVE),
+    **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
+    **dict.fromkeys(("participations", "shares", "target_share", "decay", "lambdas"), SHARE),
+    "participation": Limit(float, above=0, most=100),  # percent
+    "threshold": Limit(float, least=0, most=1),
+    "target": ACCURACY,
+    "targets": replace(ACCURACY, lengths=(0, 3)),
+    "beta1": replace(DECAY, including=(0.6, 0.9)),
+    "beta2": replace(DECAY, including=(0.99, 0.999)),
+    "data_set": IMAGES,
+    "cnn_data": IMAGES,
+    "tuning_data": IMAGES,
+    "partitions": PARTITION,
+    "cnn_partitions": PARTITION,
+    "cnn_methods": Limit(str, names=FEDSR_METHODS),
+    "methods": Limit(str, names=FEDGS_RIVALS, lengths=(0, inf), including=("FedAvg",)),  # none: all
+    "rivals_in": Limit(str, names=SKEWED_ENVIRONMENTS),
+    # where a notebook means something else, or needs more
+    "start.here.samples": Limit(int, least=1, most=60000),
+    "acfmo.momentum.l2": POSITIVE,
+    "fcbafl.learning.samples": Limit(int, least=1, most=60000, optional=True),
+    **{f"fedacs.{name}.samples": COUNT for name in ("skewness", "comparison", "bandit")},
+    "fedacs.skewness.clients": Limit(int, least=60),  # the groups that Fig. 4 observes
+    "fedacs.skewness.betas": replace(POSITIVE, lengths=(2, 2)),
+    "fedacs.bandit.lambdas": replace(SHARE, including=(0.2, 0.4)),
+    "fedacs.bandit.clients": Limit(int, least=5),
+    "fedacs.comparison.known_images": Limit(int, least=1, most=50000),
+    **{f"fedgs.{name}.data_set": WRITERS for name in ("selection", "comparison", "hyperparameters", "time")},
+    "fedgs.hyperparameters.devices": Limit(int, least=100),
+    "fedgs.hyperparameters.selected": Limit(int, least=2),
+    "fedgs.time.selected": Limit(int, least=2, most=35),
+    "fedsr.comparison.tuning_data": replace(IMAGES, including=("mnist",)),
+    "fedsr.sensitivity.devices": Limit(int, least=4),
+    "fedsr.sensitivity.crowd_rounds": Limit(int, least=2),
+}
+RULES: dict[str, tuple[str, ...]] = {
+    "start.here": ("clients <= samples",),
+    "fcbafl.learning": ("devices <= (samples or 60000)",),
+    "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= rounds"),
+    "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
+    "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
+    "fedgs.selection": ("presampled <= selected", "selected <= devices"),
+    "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices"),
+    "fedgs.hyperparameters": ("min(groups) * min(selected) <= devices",),
+    "fedsr.ring_idea": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
+    "fedsr.comparison": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
+    "fedsr.sensitivity": (
+        "4 * devices <= (samples or 60000)",
+        "4 * share_devices <= (share_samples or 60000)",
+        "2 * crowd_devices <= (crowd_samples or 60000)",
+        "0.5 < min(shares) * share_devices",
+    ),
+}
+SETTINGS: dict[str, Limit] = {  # all that belongs to no notebook
+    "seed": LIMITS["seed"],
+    "report": Limit(str),
+    "data.folder": Limit(str, optional=True),
+    "data.cache": Limit(str, optional=True),
+    "backend.name": Limit(str, names=tuple(BACKENDS)),
+    "backend.workers": OPTIONAL_COUNT,
+    "backend.address": Limit(str, optional=True),
+    "backend.leg": POSITIVE,
+    "backend.slurm.cores": COUNT,
+}
+
+
+def check(config: DictConfig, root: Path) -> None:
+    """Answer the first value beyond its limit with what would be right."""
+    for setting, limit in SETTINGS.items():
+        node, _, name = setting.rpartition(".")
+        values = OmegaConf.select(config, node) if node else config
+        if values is not None and name in values:  # a backend has only some of them
+            check_value(setting, values[name], limit)
+    if config.backend.name == "slurm":  # it cannot count the cores of a cluster
+        check_value("backend.workers", config.backend.workers, COUNT)
+    drop_ins = tuple(sorted(file.stem for file in _data_folder(config, root).glob("*.npz")))
+    for notebook in discover(root):
+        if notebook.paper in config:
+            _check_notebook(notebook, values_of(notebook, config), drop_ins)
+
+
+def _check_notebook(notebook: Notebook, values: dict[str, Any], drop_ins: tuple[str, ...]) -> None:
+    defaults = parameters(notebook.path)
+    for name, value in values.items():
+        limit = limit_of(notebook.label, name)
+        check_parameter(f"{notebook.label}.{name}", value, limit, isinstance(defaults[name], list), drop_ins)
+    check_rules(notebook.label, defaults | values)
+
+
+def _data_folder(config: DictConfig, root: Path) -> Path:
+    """Where notebooks will look for data sets of the user's own."""
+    return Path(config.data.folder or os.environ.get("FEDLIB_DATA") or root / "data").expanduser()
+
+
+def limit_of(label: str, name: str) -> Limit | None:
+    """The limit of a notebook's parameter; None for one that nobody has thought of."""
+    return LIMITS.get(f"{label}.{name}", LIMITS.get(name))
+
+
+def check_parameter(
+    setting: str, value: object, limit: Limit | None, is_list: bool, drop_ins: tuple[str, ...] = ()
+) -> None:
+    """A single value, or a list of them, as the notebook has it."""
+    if limit is None:
+        _check_finite(setting, value)
+    elif is_list:
+        _check_list(setting, value, limit, drop_ins)
+    else:
+        check_value(setting, value, limit, drop_ins)
+
+
+def check_value(setting: str, value: object, limit: Limit, drop_ins: tuple[str, ...] = ()) -> None:
+    """A single value."""
+    if not limit.fits(value, drop_ins):
+        raise UsageError(f"{setting}={typed(value)}: {limit.expected(value)}")
+
+
+def _check_list(setting: str, value: object, limit: Limit, drop_ins: tuple[str, ...]) -> None:
+    if not isinstance(value, list):
+        raise UsageError(f"{setting}={typed(value)}: expected a list, such as [{typed(value)}].")
+    least, most = limit.lengths
+    if not least <= len(value) <= most:
+        length = f"{least}" if least == most else f"at least {least}" if len(value) < least else f"at most {most:g}"
+        raise UsageError(f"{setting}={typed(value)}: expected {length} in the list, not {len(value)}.")
+    for element in value:
+        if not limit.fits(element, drop_ins):
+            raise UsageError(f"{setting}={typed(value)}: {typed(element)} in it is wrong; {limit.expected(element)}")
+    if missing := [required for required in limit.including if value and required not in value]:
+        raise UsageError(
+            f"{setting}={typed(value)}: {typed(missing)[1:-1]} must be in it, the notebook compares with it."
+        )
+
+
+def _check_finite(setting: str, value: object) -> None:
+    if any(isinstance(item, float) and not isfinite(item) for item in (value if isinstance(value, list) else [value])):
+        raise UsageError(f"{setting}={typed(value)}: expected a finite number.")
+
+
+def check_rules(label: str, values: Mapping[str, Any]) -> None:
+    """What must hold between the parameters of a notebook."""
+    for rule in RULES.get(label, ()):
+        if not eval(rule, {"min": min}, dict(values)):
+            names = [name for name in dict.fromkeys(re.findall(r"[a-z_]+\d*", rule)) if name in values]
+            given = ", ".join(f"{name}={typed(values[name])}" for name in names)
+            raise UsageError(f"{label}: {given}, but {rule} must hold.")

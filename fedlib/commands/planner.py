@@ -1,0 +1,197 @@
+"""What `fedlib plan` prints, as plain data: the runs of each notebook, and what the missing ones cost."""
+
+import heapq
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import pandas as pd
+from omegaconf import DictConfig
+from tqdm import tqdm
+
+from fedlib import data
+from fedlib.commands.find_runs import run_up_to_studies
+from fedlib.report.build import kernel_environment
+from fedlib.report.execute import environment
+from fedlib.report.notebooks import Notebook, selection, values_of
+from fedlib.runs import store, study
+from fedlib.runs.bars import quiet
+from fedlib.runs.plan import kinds
+from fedlib.runs.plan.kinds import Cost
+from fedlib.runs.store import Run
+
+Measure = Callable[[list[Run]], Iterator[Cost | str]]  # for each run the cost of its kind, or why it is not known
+
+
+class Task(NamedTuple):
+    """A run with its identity and its kind, which take a while to spell out."""
+
+    run: Run
+    name: str
+    kind: str
+
+
+@dataclass
+class PlannedNotebook:
+    """What a notebook will run: its studies one after another, each with the runs that none before it has."""
+
+    notebook: Notebook
+    studies: list[list[Task]] = field(default_factory=list)
+    runs: int = 0
+    stored: int = 0
+    shared: int = 0  # with notebooks before it in this plan
+    note: str | None = None
+
+
+class Planner:
+    """Stands for `study.execute`: notes the runs, has their kinds measured, answers with records as runs leave them."""
+
+    def __init__(self, measure: Measure) -> None:
+        self.measure = measure
+        self.costs: dict[str, Cost | str] = {}
+        self.seen: set[str] = set()  # runs of all notebooks so far
+        self.fingerprints: dict[str, str | None] = {}  # of the data sets
+
+    def plan(self, notebook: Notebook, values: dict[str, Any]) -> PlannedNotebook:
+        """Find the notebook's runs."""
+        planned, names = PlannedNotebook(notebook), set()
+
+        def execute(runs: Iterable[Run], *backend: object, **options: object) -> pd.DataFrame:
+            named = [(identity(run), run) for run in runs]
+            tasks = {name: Task(run, name, kinds.kind(run)) for name, run in dict(named).items()}
+            stored = {name: self.stored(task.run) for name, task in tasks.items()}
+            self.note(planned, [task for name, task in tasks.items() if name not in names], stored)
+            names.update(tasks)
+            self.price([task for name, task in tasks.items() if stored[name] is None], notebook.label)
+            answers = {name: self.answer(task, stored[name]) for name, task in tasks.items()}
+            return pd.concat([study.labelled(run, answers[name]) for name, run in named], ignore_index=True)
+
+        planned.note = run_up_to_studies(notebook, values, execute)
+        self.seen |= names
+        return planned
+
+    def note(self, planned: PlannedNotebook, new: list[Task], stored: dict[str, pd.DataFrame | None]) -> None:
+        """Count the runs of a study that the notebook did not have before."""
+        missing = [task for task in new if stored[task.name] is None]
+        to_do = [task for task in missing if task.name not in self.seen]
+        planned.studies.append(to_do)
+        planned.runs += len(new)
+        planned.stored += len(new) - len(missing)
+        planned.shared += len(missing) - len(to_do)
+
+    def stored(self, run: Run) -> pd.DataFrame | None:
+        """The records of a finished run, if there are any."""
+        name = run.federation["data_set"]
+        if name not in self.fingerprints:
+            self.fingerprints[name] = fingerprint(name)
+        if self.fingerprints[name] is None:
+            return None
+        run.__dict__["data_fingerprint"] = self.fingerprints[name]  # else every run would load the data to have it
+        return store.load(run)
+
+    def price(self, tasks: list[Task], title: str) -> None:
+        """Measure the kinds that are not known yet, each on its run with most passes."""
+        new: dict[str, Run] = {}
+        for task in sorted(tasks, key=lambda task: -kinds.loops(task.run.config["options"])):
+            if task.kind not in self.costs:
+                new.setdefault(task.kind, task.run)
+        answers = self.measure(list(new.values())) if new else ()
+        bar = tqdm(answers, title, len(new), unit="kind", leave=False, disable=quiet() or not new)
+        self.costs |= dict(zip(new, bar, strict=True))
+
+    def cost(self, task: Task) -> Cost | None:
+        """What the run's kind costs, if that is known."""
+        cost = self.costs[task.kind]
+        return cost if isinstance(cost, Cost) else None
+
+    def answer(self, task: Task, stored: pd.DataFrame | None) -> pd.DataFrame:
+        """Stored records, else made-up ones, no two runs quite alike: of equals a notebook would choose the first."""
+        if stored is not None:
+            return stored
+        cost, run = self.cost(task), task.run
+        records = kinds.made_up_records(run, cost.record if cost else {})
+        tilt = crc32(json.dumps([run.algorithm, run.options], sort_keys=True).encode()) / 2**32
+        return records.assign(accuracy=records["accuracy"] + 1e-6 * tilt)
+
+
+def identity(run: Run) -> str:
+    """What makes a run, without the data's bytes: they may not be here."""
+    return json.dumps(run.config, sort_keys=True)
+
+
+def fingerprint(data_set: str) -> str | None:
+    """That of the data set, or None where it cannot be had."""
+    try:
+        return data.load(data_set).fingerprint
+    except (LookupError, OSError, ValueError):
+        return None
+
+
+def plan(root: Path, config: DictConfig, workers: tuple[int, ...], measure: Measure) -> dict[str, Any]:
+    """The plan of the notebooks that the config asks for, as plain data: what `--json` prints."""
+    notebooks, planner = selection(root, config), Planner(measure)
+    with tempfile.TemporaryDirectory() as nowhere, environment(kernel_environment(config, Path(nowhere))):
+        planned = [planner.plan(notebook, values_of(notebook, config)) for notebook in notebooks]
+    rows = [row(notebook, planner, workers) for notebook in planned]
+    missing = [task.kind for notebook in planned for tasks in notebook.studies for task in tasks]
+    return {
+        "scale": config.scale.name,
+        "workers": list(workers),
+        "notebooks": rows,
+        "total": total(rows, workers),
+        "kinds": measurements(planner, missing),
+    }
+
+
+def row(planned: PlannedNotebook, planner: Planner, workers: tuple[int, ...]) -> dict[str, Any]:
+    """One notebook."""
+    studies = [[(task.run, cost) for task in tasks if (cost := planner.cost(task))] for tasks in planned.studies]
+    durations = [[cost.seconds(run) for run, cost in known] for known in studies]
+    missing, seconds = sum(map(len, planned.studies)), [took for per_study in durations for took in per_study]
+    return {
+        "notebook": planned.notebook.label,
+        "runs": planned.runs,
+        "stored": planned.stored,
+        "shared": planned.shared,
+        "missing": missing,
+        "unmeasured": missing - len(seconds),
+        "core_hours": sum(seconds) / 3600,
+        "longest_seconds": max(seconds, default=0.0),
+        "memory_bytes": max((cost.memory for known in studies for _, cost in known), default=0),
+        "result_bytes": sum(kinds.result_bytes(run, cost.record) for known in studies for run, cost in known),
+        "wall_seconds": {str(n): sum(makespan(per_study, n) for per_study in durations) for n in workers},
+        "note": planned.note,
+    }
+
+
+def makespan(durations: list[float], workers: int) -> float:
+    """When the last of `workers` is done if each, once free, takes the longest run left."""
+    ends = [0.0] * workers
+    for duration in sorted(durations, reverse=True):
+        heapq.heapreplace(ends, ends[0] + duration)
+    return max(ends)
+
+
+def total(rows: list[dict[str, Any]], workers: tuple[int, ...]) -> dict[str, Any]:
+    """All notebooks, one after another."""
+    summed = ("runs", "stored", "shared", "missing", "unmeasured", "core_hours", "result_bytes")
+    sums = {name: sum(row[name] for row in rows) for name in summed}
+    most = {name: max((row[name] for row in rows), default=0) for name in ("longest_seconds", "memory_bytes")}
+    walls = {str(n): sum(row["wall_seconds"][str(n)] for row in rows) for n in workers}
+    return sums | most | {"wall_seconds": walls}
+
+
+def measurements(planner: Planner, missing: list[str]) -> list[dict[str, Any]]:
+    """What was measured: for each kind of the missing runs its seconds, or why there are none."""
+    counts = Counter(missing)
+    parts = ("setup", "base", "loop", "evaluation", "part", "memory")
+    return [
+        {"kind": json.loads(name), "runs": counts[name]}
+        | ({part: getattr(cost, part) for part in parts} if isinstance(cost, Cost) else {"error": cost})
+        for name, cost in planner.costs.items()
+    ]
