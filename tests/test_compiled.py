@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlib.engine.compiled import dense, tiles
+from fedlib.engine.compiled import dense_loops as dense
+from fedlib.engine.compiled import tiles
 
 sizes = st.integers(1, 40)
 seeds = st.integers(0, 2**32 - 1)

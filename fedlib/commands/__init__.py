@@ -5,7 +5,7 @@
     plan        `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
     dask_cli    `dask`: a scheduler or workers on other machines
 
-`limits` says what each setting may be. A command is imported when it is called: a wrong word need not wait for torch.
+`allowed` says what each setting may be. A command is imported when it is called: a wrong word need not wait for torch.
 """
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes

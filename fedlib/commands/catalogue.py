@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedlib.commands import FINE, limits
+from fedlib.commands import FINE, allowed
 from fedlib.judging import ledger
 from fedlib.report.notebooks import START, Notebook, cells, discover, title, values_of
 from fedlib.report.settings import compose_jobs, register_resolvers
@@ -124,7 +124,7 @@ def settings(root: Path, overrides: list[str]) -> list[str]:
     """Every parameter of every notebook with its value under these overrides, as one would type it."""
     register_resolvers(root)
     (config,) = compose_jobs(root, overrides)
-    limits.check(config, root)
+    allowed.check(config, root)
     notebooks = [notebook for notebook in discover(root) if notebook.name in config.get(notebook.paper, ())]
     chosen = [(notebook.label, values_of(notebook, config)) for notebook in notebooks]
     return [f"{label}.{name}={typed(value)}" for label, values in chosen for name, value in values.items()]

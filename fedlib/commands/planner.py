@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from fedlib import data
 from fedlib.commands.find_runs import run_up_to_studies
-from fedlib.report.build import kernel_environment
+from fedlib.report.batch import kernel_environment
 from fedlib.report.execute import environment
 from fedlib.report.notebooks import Notebook, selection, values_of
 from fedlib.runs import store, study

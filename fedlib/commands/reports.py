@@ -17,7 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from fedlib.commands import COMMANDS, FAILED, FINE, limits
+from fedlib.commands import COMMANDS, FAILED, FINE, allowed
 from fedlib.report.notebooks import selection
 from fedlib.report.settings import HYDRA_VERSION, compose_jobs, register_resolvers
 from fedlib.report.usage import UsageError
@@ -46,7 +46,7 @@ def check(words: list[str], root: Path) -> None:
             raise UsageError(f"{word}: settings are written name=value. The commands there are: {', '.join(COMMANDS)}.")
     for config in compose_jobs(root, parsed.overrides, parsed.multirun):
         selection(root, config)
-        limits.check(config, root)
+        allowed.check(config, root)
         _check_backend(config.backend.name)
 
 
@@ -62,7 +62,7 @@ def launch(words: list[str], root: Path) -> list[tuple[Path, list[Outcome]]]:
     reports: list[tuple[Path, list[Outcome]]] = []
 
     def report(config: DictConfig) -> None:
-        from fedlib.report.build import build  # seconds of imports that --help and a wrong name need not wait for
+        from fedlib.report.batch import build  # seconds of imports that --help and a wrong name need not wait for
 
         folder = report_folder(config)
         reports.append((folder, build(root, config, folder, command())))

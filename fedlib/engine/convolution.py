@@ -1,8 +1,8 @@
 """Convolutional networks: one client at a time on a thread of its own, gradients by autograd.
 
 Grouped convolutions or vmap over clients gain nothing on a processor. What helps is channels-last memory, pooling
-before the rectifier (see `models`) and both in one pass with the convolution (`compiled.convolution`), flat weights,
-and one core for each client.
+before the rectifier (see `models`) and both in one pass with the convolution (`compiled.convolution_loops`), flat
+weights, and one core for each client.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedlib.engine.compiled import convolution as loops
+from fedlib.engine.compiled import convolution_loops as loops
 from fedlib.engine.exact import linear
 from fedlib.problem import layout
 

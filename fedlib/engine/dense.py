@@ -1,4 +1,4 @@
-"""Dense networks: stacked weights (clients, weights) in, stacked results out; the loops are in `compiled.dense`.
+"""Dense networks: stacked weights (clients, weights) in, stacked results out; the loops are in `compiled.dense_loops`.
 
 Samples carry the column of ones that meets the biases, (..., inputs + 1). A loss may be any function of representation
 and logits: autograd follows it back to these two, and from there on the gradient is written out, straight into the flat
@@ -8,7 +8,7 @@ layout. (Layer by layer, autograd would allocate a full gradient for every slice
 import numpy as np
 import torch
 
-from fedlib.engine.compiled import dense as loops
+from fedlib.engine.compiled import dense_loops as loops
 from fedlib.problem import Block
 
 NO_LOSSES = np.zeros(0)

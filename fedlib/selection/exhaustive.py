@@ -18,7 +18,7 @@ PAIRS = 2**18  # pairs of subsets scored at once: their two megabytes stay in th
 ROUNDING = 1e-12  # relative to the largest term: scores closer than this count as equal
 
 
-class Block(NamedTuple):
+class PairBlock(NamedTuple):
     """Pairs of a left and a right subset, and their scores."""
 
     left: np.ndarray  # one subset per row
@@ -48,7 +48,7 @@ def brute(A: np.ndarray, y: np.ndarray, size: int, watch: Watch | None = None) -
     return Selection(best, np.minimum.accumulate(distances))
 
 
-def _blocks(A: np.ndarray, y: np.ndarray, size: int) -> Iterator[Block]:
+def _blocks(A: np.ndarray, y: np.ndarray, size: int) -> Iterator[PairBlock]:
     """All selections, block by block: those with most devices in the left half first, then in lexicographic order."""
     half, count = A.shape[-1] // 2, A.shape[-1]
     for left_size in range(min(size, half), max(0, size - (count - half)) - 1, -1):
@@ -60,7 +60,7 @@ def _blocks(A: np.ndarray, y: np.ndarray, size: int) -> Iterator[Block]:
             scores = left_sums[rows] @ doubled
             scores += left_terms[rows, None]
             scores += right_terms
-            yield Block(left[rows], right, scores, slack)
+            yield PairBlock(left[rows], right, scores, slack)
 
 
 def _subsets(start: int, stop: int, size: int) -> np.ndarray:

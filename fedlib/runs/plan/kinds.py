@@ -9,17 +9,19 @@ import json
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, get_type_hints
 
 import pandas as pd
 
 from fedlib.algorithms import REGISTRY
 from fedlib.problem import layout, models
+from fedlib.problem.limits import is_count
 from fedlib.runs.store import Run
 
 LOOPS = ("epochs", "passes", "iterations")  # a round's local work is proportional to each
 MOMENTS = ("rounds", "stop", "restart", "cap", "history")  # counts that say when, not how much
-SIZES = ("data_set", "network", "network_options", "clients", "samples", "test_samples", "client_samples")
+SAMPLES = ("samples", "test_samples", "test_share", "validation_share", "client_samples", "crop", "flip")
+SIZES = ("data_set", "network", "network_options", "clients", *SAMPLES)
 UNEQUAL = ("dirichlet", "by_writer")  # partitions whose clients differ in size
 
 
@@ -46,13 +48,13 @@ def kind(run: Run) -> str:
     config = run.config
     sizes = {name: config["federation"][name] for name in SIZES}
     ragged = config["federation"]["partitioner"] in UNEQUAL and stacked(sizes["network"])
-    options = REGISTRY[run.algorithm].__dataclass_fields__
-    counts = {name: value for name, value in config["options"].items() if _costs(name, options[name].type)}
+    types = get_type_hints(REGISTRY[run.algorithm], include_extras=True)
+    counts = {name: value for name, value in config["options"].items() if _costs(name, types[name])}
     return json.dumps({"algorithm": run.algorithm} | sizes | {"unequal clients": ragged} | counts, sort_keys=True)
 
 
 def _costs(name: str, annotation: object) -> bool:
-    counted = getattr(annotation, "__name__", str(annotation)) in ("int", "bool", "int | None")
+    counted = annotation is bool or is_count(annotation)
     return name == "participation" or (counted and name not in (*LOOPS, *MOMENTS))
 
 

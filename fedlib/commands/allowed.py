@@ -1,8 +1,8 @@
 """What each setting may be: every parameter of every notebook has its limit here, checked before anything runs.
 
-`LIMITS` goes by the name of the parameter; where a notebook means something else by it, by `<paper>.<notebook>.<name>`.
-Where the notebook's own value is a list, the limit is that of each element. `RULES` says what must hold between the
-parameters of a notebook. A test fails for a parameter without a limit.
+`ALLOWED` goes by the name of the parameter; where a notebook means something else by it, by
+`<paper>.<notebook>.<name>`. Where the notebook's own value is a list, the limit is that of each element. `RULES` says
+what must hold between the parameters of a notebook. A test fails for a parameter without a limit.
 """
 
 import os
@@ -21,7 +21,7 @@ from fedlib.runs.backends import BACKENDS
 
 
 @dataclass(frozen=True)
-class Limit:
+class Allowed:
     """What a value may be, or each element of a list."""
 
     kind: type  # int: a whole number; float: any finite number; str: a text
@@ -63,16 +63,16 @@ class Limit:
         return [words.format(f"{bound:.10g}") for words, bound in bounds.items() if isfinite(bound)]
 
 
-COUNT = Limit(int, least=1)
+COUNT = Allowed(int, least=1)
 OPTIONAL_COUNT = replace(COUNT, optional=True)
-POSITIVE = Limit(float, above=0)
-NOT_NEGATIVE = Limit(float, least=0)
-SHARE = Limit(float, above=0, most=1)
-ACCURACY = Limit(float, above=0, below=1)
-DECAY = Limit(float, least=0, below=1)
-IMAGES = Limit(str, names=("mnist", "fashion_mnist", "cifar10", "cifar100", "femnist", "handwriting"), drop_ins=True)
-WRITERS = Limit(str, names=("femnist", "handwriting"), drop_ins=True)
-PARTITION = Limit(
+POSITIVE = Allowed(float, above=0)
+NOT_NEGATIVE = Allowed(float, least=0)
+SHARE = Allowed(float, above=0, most=1)
+ACCURACY = Allowed(float, above=0, below=1)
+DECAY = Allowed(float, least=0, below=1)
+IMAGES = Allowed(str, names=("mnist", "fashion_mnist", "cifar10", "cifar100", "femnist", "handwriting"), drop_ins=True)
+WRITERS = Allowed(str, names=("femnist", "handwriting"), drop_ins=True)
+PARTITION = Allowed(
     str,
     names=("iid", "xi=<shards per device>", "alpha=<concentration>"),
     pattern=r"iid|xi=[1-9]\d*|alpha=(?=.*[1-9])\d+(\.\d+)?",
@@ -100,16 +100,16 @@ POSITIVES = (
     *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
     *("ratio", "bandwidth", "snr", "step", "selecting"),
 )
-LIMITS: dict[str, Limit] = {
-    "seed": Limit(int, least=0, most=2**32 - 1),
+ALLOWED: dict[str, Allowed] = {
+    "seed": Allowed(int, least=0, most=2**32 - 1),
     **dict.fromkeys(COUNTS, COUNT),
-    **dict.fromkeys(("head_start", "presampled", "polished"), Limit(int, least=0)),
+    **dict.fromkeys(("head_start", "presampled", "polished"), Allowed(int, least=0)),
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
     **dict.fromkeys(POSITIVES, POSITIVE),
     **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
     **dict.fromkeys(("participations", "shares", "target_share", "decay", "lambdas"), SHARE),
-    "participation": Limit(float, above=0, most=100),  # percent
-    "threshold": Limit(float, least=0, most=1),
+    "participation": Allowed(float, above=0, most=100),  # percent
+    "threshold": Allowed(float, least=0, most=1),
     "target": ACCURACY,
     "targets": replace(ACCURACY, lengths=(0, 3)),
     "beta1": replace(DECAY, including=(0.6, 0.9)),
@@ -119,26 +119,26 @@ LIMITS: dict[str, Limit] = {
     "tuning_data": IMAGES,
     "partitions": PARTITION,
     "cnn_partitions": PARTITION,
-    "cnn_methods": Limit(str, names=FEDSR_METHODS),
-    "methods": Limit(str, names=FEDGS_RIVALS, lengths=(0, inf), including=("FedAvg",)),  # none: all
-    "rivals_in": Limit(str, names=SKEWED_ENVIRONMENTS),
+    "cnn_methods": Allowed(str, names=FEDSR_METHODS),
+    "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf), including=("FedAvg",)),  # none: all
+    "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
     # where a notebook means something else, or needs more
-    "start.here.samples": Limit(int, least=1, most=60000),
+    "start.here.samples": Allowed(int, least=1, most=60000),
     "acfmo.momentum.l2": POSITIVE,
-    "fcbafl.learning.samples": Limit(int, least=1, most=60000, optional=True),
+    "fcbafl.learning.samples": Allowed(int, least=1, most=60000, optional=True),
     **{f"fedacs.{name}.samples": COUNT for name in ("skewness", "comparison", "bandit")},
-    "fedacs.skewness.clients": Limit(int, least=60),  # the groups that Fig. 4 observes
+    "fedacs.skewness.clients": Allowed(int, least=60),  # the groups that Fig. 4 observes
     "fedacs.skewness.betas": replace(POSITIVE, lengths=(2, 2)),
     "fedacs.bandit.lambdas": replace(SHARE, including=(0.2, 0.4)),
-    "fedacs.bandit.clients": Limit(int, least=5),
-    "fedacs.comparison.known_images": Limit(int, least=1, most=50000),
+    "fedacs.bandit.clients": Allowed(int, least=5),
+    "fedacs.comparison.known_images": Allowed(int, least=1, most=50000),
     **{f"fedgs.{name}.data_set": WRITERS for name in ("selection", "comparison", "hyperparameters", "time")},
-    "fedgs.hyperparameters.devices": Limit(int, least=100),
-    "fedgs.hyperparameters.selected": Limit(int, least=2),
-    "fedgs.time.selected": Limit(int, least=2, most=35),
+    "fedgs.hyperparameters.devices": Allowed(int, least=100),
+    "fedgs.hyperparameters.selected": Allowed(int, least=2),
+    "fedgs.time.selected": Allowed(int, least=2, most=35),
     "fedsr.comparison.tuning_data": replace(IMAGES, including=("mnist",)),
-    "fedsr.sensitivity.devices": Limit(int, least=4),
-    "fedsr.sensitivity.crowd_rounds": Limit(int, least=2),
+    "fedsr.sensitivity.devices": Allowed(int, least=4),
+    "fedsr.sensitivity.crowd_rounds": Allowed(int, least=2),
 }
 RULES: dict[str, tuple[str, ...]] = {
     "start.here": ("clients <= samples",),
@@ -158,14 +158,14 @@ RULES: dict[str, tuple[str, ...]] = {
         "0.5 < min(shares) * share_devices",
     ),
 }
-SETTINGS: dict[str, Limit] = {  # all that belongs to no notebook
-    "seed": LIMITS["seed"],
-    "report": Limit(str),
-    "data.folder": Limit(str, optional=True),
-    "data.cache": Limit(str, optional=True),
-    "backend.name": Limit(str, names=tuple(BACKENDS)),
+SETTINGS: dict[str, Allowed] = {  # all that belongs to no notebook
+    "seed": ALLOWED["seed"],
+    "report": Allowed(str),
+    "data.folder": Allowed(str, optional=True),
+    "data.cache": Allowed(str, optional=True),
+    "backend.name": Allowed(str, names=tuple(BACKENDS)),
     "backend.workers": OPTIONAL_COUNT,
-    "backend.address": Limit(str, optional=True),
+    "backend.address": Allowed(str, optional=True),
     "backend.leg": POSITIVE,
     "backend.slurm.cores": COUNT,
 }
@@ -189,7 +189,7 @@ def check(config: DictConfig, root: Path) -> None:
 def _check_notebook(notebook: Notebook, values: dict[str, Any], drop_ins: tuple[str, ...]) -> None:
     defaults = parameters(notebook.path)
     for name, value in values.items():
-        limit = limit_of(notebook.label, name)
+        limit = allowed_for(notebook.label, name)
         check_parameter(f"{notebook.label}.{name}", value, limit, isinstance(defaults[name], list), drop_ins)
     check_rules(notebook.label, defaults | values)
 
@@ -199,13 +199,13 @@ def _data_folder(config: DictConfig, root: Path) -> Path:
     return Path(config.data.folder or os.environ.get("FEDLIB_DATA") or root / "data").expanduser()
 
 
-def limit_of(label: str, name: str) -> Limit | None:
+def allowed_for(label: str, name: str) -> Allowed | None:
     """The limit of a notebook's parameter; None for one that nobody has thought of."""
-    return LIMITS.get(f"{label}.{name}", LIMITS.get(name))
+    return ALLOWED.get(f"{label}.{name}", ALLOWED.get(name))
 
 
 def check_parameter(
-    setting: str, value: object, limit: Limit | None, is_list: bool, drop_ins: tuple[str, ...] = ()
+    setting: str, value: object, limit: Allowed | None, is_list: bool, drop_ins: tuple[str, ...] = ()
 ) -> None:
     """A single value, or a list of them, as the notebook has it."""
     if limit is None:
@@ -216,13 +216,13 @@ def check_parameter(
         check_value(setting, value, limit, drop_ins)
 
 
-def check_value(setting: str, value: object, limit: Limit, drop_ins: tuple[str, ...] = ()) -> None:
+def check_value(setting: str, value: object, limit: Allowed, drop_ins: tuple[str, ...] = ()) -> None:
     """A single value."""
     if not limit.fits(value, drop_ins):
         raise UsageError(f"{setting}={typed(value)}: {limit.expected(value)}")
 
 
-def _check_list(setting: str, value: object, limit: Limit, drop_ins: tuple[str, ...]) -> None:
+def _check_list(setting: str, value: object, limit: Allowed, drop_ins: tuple[str, ...]) -> None:
     if not isinstance(value, list):
         raise UsageError(f"{setting}={typed(value)}: expected a list, such as [{typed(value)}].")
     least, most = limit.lengths

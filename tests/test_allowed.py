@@ -12,11 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
-from fedlib.commands import limits
-from fedlib.commands.limits import LIMITS, RULES, SETTINGS, Limit
+from fedlib.commands import allowed
+from fedlib.commands.allowed import ALLOWED, RULES, SETTINGS, Allowed
 from fedlib.data.known import FEATURES, KNOWN
 from fedlib.papers.fedacs import experiments as fedacs
-from fedlib.papers.fedgs import comparison as fedgs
+from fedlib.papers.fedgs.experiments import comparison as fedgs
 from fedlib.papers.fedsr import experiments as fedsr
 from fedlib.report.notebooks import discover, parameters
 from fedlib.report.settings import compose_jobs, register_resolvers
@@ -38,7 +38,7 @@ def config(request) -> DictConfig:
     return compose_jobs(REPOSITORY, [f"scale={request.param}"])[0]
 
 
-def wrong_values(limit: Limit) -> some.SearchStrategy[Any]:
+def wrong_values(limit: Allowed) -> some.SearchStrategy[Any]:
     """What a single value must not be: another kind, not finite, beyond its range, no known name."""
     others: list[some.SearchStrategy[Any]] = [some.just(math.nan), some.just(math.inf), some.just(-math.inf)]
     others += [some.booleans(), some.just([1.0]), some.just({"a": 1})] + [some.none()] * (not limit.optional)
@@ -54,28 +54,28 @@ def wrong_values(limit: Limit) -> some.SearchStrategy[Any]:
     return some.one_of(*others)
 
 
-def refused(setting: str, value: object, limit: Limit, is_list: bool) -> str:
+def refused(setting: str, value: object, limit: Allowed, is_list: bool) -> str:
     with pytest.raises(UsageError) as error:
-        limits.check_parameter(setting, value, limit, is_list)
+        allowed.check_parameter(setting, value, limit, is_list)
     return str(error.value)
 
 
 def test_every_parameter_has_a_limit_and_no_limit_is_without_a_parameter():
     labels = {f"{label}.{name}" for label, name, _ in PARAMETERS}
-    assert [f"{label}.{name}" for label, name, _ in PARAMETERS if limits.limit_of(label, name) is None] == []
-    assert [name for name in LIMITS if name not in labels | {name for _, name, _ in PARAMETERS}] == []
+    assert [f"{label}.{name}" for label, name, _ in PARAMETERS if allowed.allowed_for(label, name) is None] == []
+    assert [name for name in ALLOWED if name not in labels | {name for _, name, _ in PARAMETERS}] == []
     assert set(RULES) <= {notebook.label for notebook in NOTEBOOKS}
 
 
 def test_every_scale_keeps_all_limits_and_rules(config):
-    limits.check(config, REPOSITORY)
+    allowed.check(config, REPOSITORY)
 
 
 @NAMED
 @settings(max_examples=25, deadline=None, database=None)
 @given(draw=some.data())
 def test_a_wrong_value_is_answered_with_the_setting_and_what_would_be_right(draw, label, name, own):
-    setting, limit, is_list = f"{label}.{name}", limits.limit_of(label, name), isinstance(own, list)
+    setting, limit, is_list = f"{label}.{name}", allowed.allowed_for(label, name), isinstance(own, list)
     wrong = draw.draw(wrong_values(limit))
     complaint = refused(setting, [*own, wrong] if is_list else wrong, limit, is_list)
     assert complaint.startswith(f"{setting}=")
@@ -84,8 +84,8 @@ def test_a_wrong_value_is_answered_with_the_setting_and_what_would_be_right(draw
 
 @NAMED
 def test_the_notebooks_own_value_fits_and_a_list_stays_a_list_that_is_not_empty(label, name, own):
-    setting, limit, is_list = f"{label}.{name}", limits.limit_of(label, name), isinstance(own, list)
-    limits.check_parameter(setting, own, limit, is_list)
+    setting, limit, is_list = f"{label}.{name}", allowed.allowed_for(label, name), isinstance(own, list)
+    allowed.check_parameter(setting, own, limit, is_list)
     assert "expected" in refused(setting, (own or ["x"])[0] if is_list else [own], limit, is_list)
     if is_list and setting not in MAY_BE_EMPTY:
         assert "in the list, not 0" in refused(setting, [], limit, is_list)
@@ -97,7 +97,7 @@ def test_a_wrong_value_is_found_in_the_config_of_any_notebook(config, bad):
         name = "rounds" if "rounds" in config[notebook.paper][notebook.name] else "seed"
         job = OmegaConf.merge(config, {notebook.paper: {notebook.name: {name: bad}}})
         with pytest.raises(UsageError, match=rf"^{notebook.label}.{name}=.*: expected a whole number"):
-            limits.check(job, REPOSITORY)
+            allowed.check(job, REPOSITORY)
 
 
 @pytest.mark.parametrize(
@@ -157,31 +157,31 @@ def test_a_data_set_of_ones_own_is_a_name_once_its_file_is_there(config, tmp_pat
     with pytest.raises(
         UsageError, match=r"data_set=mine: expected a name, or that of a file in the data folder\. Valid"
     ):
-        limits.check(job, REPOSITORY)
+        allowed.check(job, REPOSITORY)
     (tmp_path / "mine.npz").touch()
-    limits.check(job, REPOSITORY)
+    allowed.check(job, REPOSITORY)
 
 
 def test_a_parameter_that_nobody_thought_of_must_be_finite_at_least(tmp_path, capsys):
     root = make_workbook(tmp_path)
-    assert limits.limit_of("toy.fine", "method") is None
+    assert allowed.allowed_for("toy.fine", "method") is None
     assert main(["toy.fine.rates=[0.1,nan]"], root) == 2
-    limits.check_parameter("toy.fine.unheard_of", 3.5, None, is_list=False)
+    allowed.check_parameter("toy.fine.unheard_of", 3.5, None, is_list=False)
     with pytest.raises(UsageError, match="toy.fine.unheard_of=inf: expected a finite number"):
-        limits.check_parameter("toy.fine.unheard_of", math.inf, None, is_list=False)
+        allowed.check_parameter("toy.fine.unheard_of", math.inf, None, is_list=False)
 
 
 def test_names_are_those_of_the_papers_and_of_the_data():
-    assert tuple(fedsr.METHODS) == limits.FEDSR_METHODS
+    assert tuple(fedsr.METHODS) == allowed.FEDSR_METHODS
     rates = dict.fromkeys(fedgs.SERVERS, (0.1, 0.1))
-    assert tuple(row.name for row in fedgs.rows(0.1, 0.1, 64, 0.1, rates)) == limits.FEDGS_RIVALS
-    assert tuple(name for name in fedacs.ENVIRONMENTS if name != "iid") == limits.SKEWED_ENVIRONMENTS
-    assert limits.IMAGES.names == tuple(name for name in KNOWN if name not in FEATURES)
+    assert tuple(row.name for row in fedgs.table2_rows(0.1, 0.1, 64, 0.1, rates)) == allowed.FEDGS_RIVALS
+    assert tuple(name for name in fedacs.ENVIRONMENTS if name != "iid") == allowed.SKEWED_ENVIRONMENTS
+    assert allowed.IMAGES.names == tuple(name for name in KNOWN if name not in FEATURES)
 
 
 @pytest.mark.parametrize("name", ["iid", "xi=1", "xi=20", "alpha=0.05", "alpha=3"])
 def test_partitions_that_fedsr_can_deal_are_names(name):
-    assert limits.PARTITION.fits(name)
+    assert allowed.PARTITION.fits(name)
     assert fedsr.deal(name)
 
 
@@ -189,7 +189,7 @@ def test_partitions_that_fedsr_can_deal_are_names(name):
     "name", ["xi=0", "xi=1.5", "xi=", "alpha=0", "alpha=0.0", "alpha=-1", "alpha=nan", "IID", "beta=2"]
 )
 def test_other_partitions_are_not(name):
-    assert not limits.PARTITION.fits(name)
+    assert not allowed.PARTITION.fits(name)
 
 
 def test_settings_outside_notebooks_are_those_of_the_config():

@@ -1,0 +1,61 @@
+"""The house: every package says what is in it, all papers have one shape, one word means one thing."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import fedlib
+
+PACKAGE = Path(fedlib.__file__).parent
+SHAPE = ("experiments", "results", "pictures", "audits")
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PACKAGES = sorted(file.parent for file in MODULES if file.name == "__init__.py")
+PAPERS = sorted(file.parent for file in PACKAGE.glob("papers/*/paper.yaml"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=name_of)
+def test_every_package_says_on_one_screen_what_is_in_it(package):
+    text = (package / "__init__.py").read_text(encoding="utf-8")
+    assert len((ast.get_docstring(ast.parse(text)) or "").split()) >= 5, "a docstring that says what is here"
+    assert len(text.splitlines()) <= 130
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=name_of)
+def test_all_papers_have_the_same_shape(paper):
+    parts = {path.stem for path in paper.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert parts - {"__init__"} == set(SHAPE)
+
+
+def test_no_two_classes_share_a_name():
+    places = defaultdict(list)
+    for file in MODULES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name_of(file))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_no_two_modules_share_a_name():
+    """But for the shape of the papers, and the two names that others rely on."""
+    places = defaultdict(list)
+    for file in MODULES:
+        inside_a_paper = file.relative_to(PACKAGE).parts[0] == "papers"
+        if file.stem not in ("__init__", "__main__") and not inside_a_paper and file.parent != PACKAGE:
+            places[file.stem].append(name_of(file))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_methods_import_what_other_packages_export():
+    """`from fedlib.engine.batch import ...` would tie a method to the inside of the engine."""
+    allowed = {"fedlib", "fedlib.problem", "fedlib.problem.limits", "fedlib.engine", "fedlib.selection"}
+    for file in (PACKAGE / "algorithms").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("fedlib.algorithms"):
+                inside = node.module.startswith("fedlib") and node.module not in allowed
+                assert not inside, f"{name_of(file)}: {ast.unparse(node)}"
