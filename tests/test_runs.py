@@ -104,7 +104,7 @@ def test_the_records_are_the_measures_of_the_states(make_federation):
 
 @pytest.mark.parametrize("arguments", [{"rounds": 0}, {"rounds": 3, "every": 0}])
 def test_rounds_are_counted_from_one(make_federation, arguments):
-    with pytest.raises(ValueError, match="must be at least 1"):
+    with pytest.raises(ValueError, match="must be a whole number of at least 1"):
         simulate(algorithms.create("fedavg", **LOCAL), make_federation(), **arguments)
 
 
@@ -135,16 +135,16 @@ def test_numpys_whole_numbers_are_whole_numbers(make_federation, store_folder):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"seed": "one"}, "seed='one' must be a whole number, 0 or more"),
-        ({"seed": -1}, "seed=-1 must be at least 0"),
+        ({"seed": "one"}, "seed='one' must be a whole number of at least 0"),
+        ({"seed": -1}, "seed=-1 must be a whole number of at least 0"),
         ({"seed": 0.0}, "seed=0.0 must be a whole number"),
-        ({"rounds": 0}, "rounds=0 must be at least 1"),
-        ({"rounds": 1.5}, "rounds=1.5 must be a whole number, 1 or more"),
-        ({"every": 0}, "every=0 must be at least 1"),
-        ({"algorithm": algorithms.REGISTRY["fedavg"]}, "algorithm=.*FedAvg.* must be the name of a method"),
-        ({"federation": "toy"}, "federation='toy' must be a dict"),
-        ({"options": [0.1]}, r"options=\[0.1\] must be a dict"),
-        ({"label": "FedAvg"}, "label='FedAvg' must be a dict"),
+        ({"rounds": 0}, "rounds=0 must be a whole number of at least 1"),
+        ({"rounds": 1.5}, "rounds=1.5 must be a whole number of at least 1"),
+        ({"every": 0}, "every=0 must be a whole number of at least 1"),
+        ({"algorithm": algorithms.REGISTRY["fedavg"]}, "algorithm=.*FedAvg.* must be a name"),
+        ({"federation": "toy"}, "federation='toy' must be a dictionary"),
+        ({"options": [0.1]}, r"options=\[0.1\] must be a dictionary"),
+        ({"label": "FedAvg"}, "label='FedAvg' must be a dictionary"),
     ],
 )
 def test_a_run_that_could_only_fail_later_is_not_made(changes, complaint):

@@ -6,15 +6,14 @@ nothing about processes, files or plots. A new method is one file beside this on
 all methods.
 """
 
-from dataclasses import dataclass, fields
-from typing import get_type_hints
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from fedlib import engine
 from fedlib.problem import Federation, generator
-from fedlib.problem.limits import Share, checked
+from fedlib.problem.limits import Share, check_fields
 
 State = dict[str, torch.Tensor]
 
@@ -26,10 +25,7 @@ class Algorithm:
     participation: Share = 1.0
 
     def __post_init__(self):
-        kinds = get_type_hints(type(self), include_extras=True)
-        for option in fields(self):
-            value = checked(option.name, getattr(self, option.name), kinds[option.name])
-            object.__setattr__(self, option.name, value)
+        check_fields(self)
 
     def init(self, federation: Federation) -> State:
         """The state before the first round; `weights` is the server's model."""

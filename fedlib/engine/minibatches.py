@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fedlib.problem import Federation, generator
-from fedlib.problem.limits import Count, Decay, NonNegative, Share, Whole, checked
+from fedlib.problem.limits import Count, Decay, NonNegative, Share, Whole, check_fields
 
 Batches = list[np.ndarray] | np.ndarray  # one array of positions per minibatch
 
@@ -29,8 +29,7 @@ class Work:
     epochs_done: Whole = 0  # passes made earlier in this round: a client visited again goes on with the next order
 
     def __post_init__(self):
-        for name, kind in type(self).__annotations__.items():
-            object.__setattr__(self, name, checked(name, getattr(self, name), kind))
+        check_fields(self)
         if (self.epochs is None) == (self.steps is None):
             raise ValueError("give either epochs (passes over the data) or steps (batches with replacement), not both")
         if self.epochs is None and self.epochs_done:

@@ -1,8 +1,8 @@
 """What an option may be, stated in its type: `lr: Positive = 0.1`, `batch: Count = 16`, `steps: Count | None = None`.
 
-`checked` compares a value with such a type and answers a wrong one with what would be right; `validated` does so for
-the arguments of a function. Methods, `federate` and `simulate` use nothing else, so a bad option fails before anything
-runs.
+`checked` compares a value with such a type and answers a wrong one with what would be right; `check_fields` does so for
+the fields of a dataclass, `validated` for the arguments of a function. Methods, runs, `federate` and `simulate` use
+nothing else, so a bad option fails before anything runs.
 
 >>> checked("lr", float("nan"), Positive)
 Traceback (most recent call last):
@@ -11,8 +11,8 @@ ValueError: lr=nan must be a number above 0
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import wraps
+from dataclasses import dataclass, fields
+from functools import cache, wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -122,6 +122,19 @@ def _words(kind: Any) -> str:
     names = {NoneType: "None", bool: "True or False", str: "a name", dict: "a dictionary of names and values"}
     origin = get_origin(plain) or plain
     return names.get(origin, f"a {getattr(origin, '__name__', origin)}")
+
+
+def check_fields(instance: Any) -> None:
+    """Check the fields of a frozen dataclass against their types; call it from `__post_init__`. NumPy's numbers become
+    Python's."""
+    for name, kind in _kinds(type(instance)).items():
+        object.__setattr__(instance, name, checked(name, getattr(instance, name), kind))
+
+
+@cache
+def _kinds(dataclass: type) -> dict[str, Any]:
+    hints = get_type_hints(dataclass, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(dataclass)}
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral
 
 import pandas as pd
 from tqdm import tqdm
 
 from fedlib.algorithms.algorithm import Algorithm, State
-from fedlib.problem.federation import Federation
+from fedlib.problem import Federation
+from fedlib.problem.limits import Count, checked
 from fedlib.runs.bars import quiet
 
 
@@ -59,14 +59,5 @@ def _require_arguments(algorithm: object, federation: object, rounds: object, ev
         raise TypeError(f"algorithm={algorithm!r} must be a method with its options, such as {example}")
     if not isinstance(federation, Federation):
         raise TypeError(f"federation is a {type(federation).__name__}: it must be what `fedlib.federate(...)` returns")
-    require_whole("rounds", rounds, least=1)
-    require_whole("every", every, least=1)
-
-
-def require_whole(name: str, value: object, least: int) -> int:
-    """The value, if it is a whole number of at least so much; else an error that says so."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise ValueError(f"{name}={value!r} must be a whole number, {least} or more")
-    if int(value) < least:
-        raise ValueError(f"{name}={value} must be at least {least}")
-    return int(value)
+    checked("rounds", rounds, Count)
+    checked("every", every, Count)

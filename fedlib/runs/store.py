@@ -31,7 +31,8 @@ from fedlib import algorithms, data
 from fedlib.data.files import write_atomically, write_text
 from fedlib.problem import partition
 from fedlib.problem.federation import Federation, federate
-from fedlib.runs.simulation import Progress, require_whole, simulate
+from fedlib.problem.limits import Count, Whole, check_fields
+from fedlib.runs.simulation import Progress, simulate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CODE = ("algorithms", "engine", "selection", "problem", "runs/simulation.py")
@@ -51,21 +52,15 @@ class Run:
 
     algorithm: str
     federation: dict[str, Any]  # arguments of `federate` but the seed
-    rounds: int
-    seed: int
+    rounds: Count
+    seed: Whole
     options: dict[str, Any] = field(default_factory=dict)  # hyper-parameters of the algorithm
-    every: int = 1  # measure every k-th round
+    every: Count = 1  # measure every k-th round
     label: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """What is wrong here would else fail in a worker, or not before all other runs are done."""
-        if not isinstance(self.algorithm, str):
-            raise ValueError(f"algorithm={self.algorithm!r} must be the name of a method, such as 'fedavg'")
-        for name in ("federation", "options", "label"):
-            if not isinstance(getattr(self, name), dict):
-                raise ValueError(f"{name}={getattr(self, name)!r} must be a dict of names and values")
-        for name, least in (("rounds", 1), ("seed", 0), ("every", 1)):
-            object.__setattr__(self, name, require_whole(name, getattr(self, name), least))  # NumPy's become Python's
+        check_fields(self)
 
     @property
     def config(self) -> dict[str, Any]:

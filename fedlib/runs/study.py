@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pandas as pd
 from tqdm import tqdm
 
+from fedlib.problem.limits import Count, checked
 from fedlib.runs import backends, store
 from fedlib.runs.bars import quiet
-from fedlib.runs.simulation import require_whole
 from fedlib.runs.store import Run
 
 __all__ = ["Run", "RunFailed", "execute", "labelled"]
@@ -25,7 +25,7 @@ def execute(runs: Iterable[Run], backend: str | None = None, workers: int | None
     """
     runs = list(runs)
     chosen = backends.load(backend)
-    workers = backends.cores() if workers is None else require_whole("workers", workers, least=1)
+    workers = backends.cores() if workers is None else checked("workers", workers, Count)
     unique = list({run.key: run for run in runs}.values())
     records = {run.key: stored for run in unique if (stored := store.load(run)) is not None}
     missing = [run for run in unique if run.key not in records]
