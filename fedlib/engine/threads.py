@@ -6,6 +6,7 @@ twice.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -31,10 +32,24 @@ def threads() -> int:
 
 
 def share_out(task: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """task(item) for each item, in order of the items; on several threads where there are several items and cores."""
+    """task(item) for each item, in order of the items; on several threads where there are several items and cores.
+
+    A task that shares out work itself does it on its own thread: its colleagues are busy, and waiting for them would
+    never end.
+    """
     items = list(items)
     width = min(threads(), len(items))
-    return [task(item) for item in items] if width <= 1 else list(_pool(width).map(task, items))
+    if width <= 1 or getattr(_inside, "task", False):
+        return [task(item) for item in items]
+
+    def marked(item: Item) -> Result:
+        _inside.task = True
+        return task(item)
+
+    return list(_pool(width).map(marked, items))
+
+
+_inside = threading.local()
 
 
 @cache

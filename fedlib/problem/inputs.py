@@ -1,18 +1,17 @@
-"""How stored samples become a network's input: bytes as shares of one, standardised where asked for, cropped and
-flipped while training.
+"""How stored samples become a network's input: bytes as shares of one, standardised where asked for, cropped and flipped
+while training.
 
-Statistics come from the training set. A crop shifts an image by up to `crop` pixels in both directions, and what moves
-in is black, as if the image had a black border; then every other image, by chance, is mirrored.
+Statistics come from the samples that clients train on. A crop shifts an image by up to `crop` pixels in both directions,
+and what moves in is black, as if the image had a black border; then each image is mirrored with probability 1/2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 
-PER = ("channel", "feature")
 Standardise = Literal["channel", "feature"] | list | tuple | None  # or what to subtract and to divide by, per channel
 
 
@@ -47,12 +46,15 @@ def standard(x: torch.Tensor, standardise: Standardise) -> Standard | None:
 
 def _moments(x: torch.Tensor, over: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation, in parts so that memory stays small."""
-    parts = [as_floats(part).double().numpy() for part in x.split(4096)]
+
+    def parts() -> Iterator[np.ndarray]:
+        return (as_floats(part).double().numpy() for part in x.split(4096))
+
     count = np.prod([x.shape[axis] for axis in over])
-    mean = sum(part.sum(axis=over) for part in parts) / count
-    variance = sum(((part - mean) ** 2).sum(axis=over) for part in parts) / count
+    mean = np.asarray(sum(part.sum(axis=over) for part in parts()) / count)
+    variance = sum(((part - mean) ** 2).sum(axis=over) for part in parts()) / count
     deviation = np.sqrt(variance)
-    return np.asarray(mean), np.where(deviation > 1e-8, deviation, 1.0)
+    return mean, np.where(deviation > 1e-8, deviation, 1.0)
 
 
 def _given(pair: Sequence, channels: int) -> Standard:

@@ -43,6 +43,7 @@ class Limit:
 
 Count = Annotated[int, Limit(1)]  # clients, rounds, samples per minibatch
 Whole = Annotated[int, Limit(0)]  # counts that may be zero
+Seed = Annotated[int, Limit(0, 2**32 - 1)]
 Positive = Annotated[float, Limit(0, low_open=True)]  # rates, temperatures
 NonNegative = Annotated[float, Limit(0)]  # weights of terms; 0 leaves the term out
 Share = Annotated[float, Limit(0, 1, low_open=True)]  # a part of something, never nothing
@@ -108,7 +109,10 @@ def _number(value: Any, plain: type, limit: Limit) -> int | float:
 
 
 def _is_finite(value: Any, number: type) -> bool:
-    return isinstance(value, number) and math.isfinite(value)
+    try:
+        return isinstance(value, number) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 def _words(kind: Any) -> str:

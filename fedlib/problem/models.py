@@ -18,6 +18,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from fedlib.problem import layout
 from fedlib.problem.limits import Count, bind, checked
 
 
@@ -101,10 +102,8 @@ def build(name: str, classes: int, shape: tuple[int, ...], **options) -> nn.Sequ
     """A network by name for samples of this shape: (features,), (height, width) or (channels, height, width)."""
     if name not in NETWORKS:
         raise ValueError(f"unknown network {name!r}; known: {', '.join(sorted(NETWORKS))}")
-    for option, value in options.items():
-        checked(option, value, Count)
-    arguments = bind(NETWORKS[name], (classes, tuple(shape)), options)
-    return NETWORKS[name](*arguments.args, **arguments.kwargs)
+    bind(NETWORKS[name], (classes, tuple(shape)), options)
+    return NETWORKS[name](classes, tuple(shape), **{name: checked(name, value, Count) for name, value in options.items()})
 
 
 def initialise(network: nn.Sequential, seed: int, rule: StartRule = "default") -> None:
@@ -117,7 +116,7 @@ def initialise(network: nn.Sequential, seed: int, rule: StartRule = "default") -
     | he | (6 / fan_in)^0.5 | fan_in^-0.5 |
     | xavier | (6 / (fan_in + fan_out))^0.5 | zero |
     """
-    layers = [layer for layer in network if isinstance(layer, nn.Linear | nn.Conv2d)]
+    layers = layout.layers(network)
     stream = torch.Generator().manual_seed(seed)
     for layer in layers:
         weight_bound, bias_bound = bounds(layer, rule) if len(layers) > 1 else (0.0, 0.0)
@@ -126,7 +125,7 @@ def initialise(network: nn.Sequential, seed: int, rule: StartRule = "default") -
             nn.init.uniform_(layer.bias, -bias_bound, bias_bound, generator=stream)
 
 
-def bounds(layer: nn.Linear | nn.Conv2d, rule: str) -> tuple[float, float]:
+def bounds(layer: nn.Linear | nn.Conv2d, rule: StartRule) -> tuple[float, float]:
     """How far from zero weights and biases may start."""
     fan_in = layer.weight[0].numel()
     fan_out = layer.weight[:, 0].numel()
@@ -135,9 +134,7 @@ def bounds(layer: nn.Linear | nn.Conv2d, rule: str) -> tuple[float, float]:
         return usual, usual
     if rule == "he":
         return usual * 6**0.5, usual
-    if rule == "xavier":
-        return (6 / (fan_in + fan_out)) ** 0.5, 0.0
-    raise ValueError(f"start={rule!r} must be one of 'default', 'he', 'xavier'")
+    return (6 / (fan_in + fan_out)) ** 0.5, 0.0
 
 
 def _size(shape: tuple[int, ...]) -> int:

@@ -16,7 +16,7 @@ class Network:
     """Layers, and how stored samples become their input."""
 
     layers: nn.Sequential
-    standard: Standard | None = None  # for convolutional networks; samples of dense ones are stored standardised
+    standard: Standard | None = None  # how inputs are standardised: dense networks when stored, others when used
     start_rule: models.StartRule = "default"
 
     @cached_property
@@ -43,18 +43,22 @@ class Network:
         """Number of weights."""
         return self.blocks[-1].stop
 
+    def start_bounds(self, layer: nn.Linear | nn.Conv2d) -> tuple[float, float]:
+        """How far from zero the weights and biases of a layer start."""
+        return models.bounds(layer, self.start_rule)
+
     def start(self, seed: int) -> torch.Tensor:
         """The flat weights that training starts from, a function of the seed alone."""
         models.initialise(self.layers, seed, self.start_rule)
         return layout.flatten(self.layers)
 
-    def store(self, x: torch.Tensor, scale: Standard | None = None) -> torch.Tensor:
-        """Samples as the engine keeps them. Dense networks: a design matrix of floats, standardised by `scale`, with a
-        last column of ones. Others: images as they are, (height, width, channels)."""
+    def store(self, x: torch.Tensor) -> torch.Tensor:
+        """Samples as the engine keeps them. Dense networks: a design matrix of standardised floats with a last column of
+        ones. Others: images as they are, (height, width, channels)."""
         if not self.dense:
             return x.unsqueeze(-1) if x.ndim == 3 else x
         floats = as_floats(x.unsqueeze(-1) if x.ndim == 3 else x)
-        flat = (floats if scale is None else scale.apply(floats)).flatten(1)
+        flat = (floats if self.standard is None else self.standard.apply(floats)).flatten(1)
         return torch.cat([flat, torch.ones(len(x), 1)], dim=1)
 
     def inputs(self, stored: torch.Tensor) -> torch.Tensor:

@@ -31,7 +31,7 @@ from fedlib import algorithms, data
 from fedlib.data.files import write_atomically, write_text
 from fedlib.problem import partition
 from fedlib.problem.federation import Federation, federate
-from fedlib.problem.limits import Count, Whole, check_fields
+from fedlib.problem.limits import Count, Seed, check_fields
 from fedlib.runs.simulation import Progress, simulate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ class Run:
     algorithm: str
     federation: dict[str, Any]  # arguments of `federate` but the seed
     rounds: Count
-    seed: Whole
+    seed: Seed
     options: dict[str, Any] = field(default_factory=dict)  # hyper-parameters of the algorithm
     every: Count = 1  # measure every k-th round
     label: dict[str, Any] = field(default_factory=dict)
