@@ -15,7 +15,7 @@ The packages stand in the order in which data pass through them; nothing imports
 | `papers` | what only the notebooks of one paper need |
 | `course` | the lessons |
 | `bench` | how fast the engine is |
-| `commands` | what `python -m fedlib list` and `plan` do |
+| `commands` | what one can type after `python -m fedlib` |
 
 `fedlib.federate(...)` makes a federation, `fedlib.simulate(algorithm, federation, rounds)` runs a method on it.
 """

@@ -2,7 +2,7 @@
 
 torch (MKL, oneDNN), NumPy and SciPy (OpenBLAS) pick their kernels by the processor they find, and sums change in the
 last digit with the kernel and with the number of threads. This module is imported before any of them and sets one
-choice that every x86-64 machine of the last ten years can make: AVX2 and one thread a process. Work is spread over
+choice that every x86-64 machine of the last ten years can make: AVX2 and one thread per process. Work is spread over
 processes instead. FEDLIB_NUMERICS=native leaves the instruction set to the libraries: results may differ in the last
 digits between machines, and `make bench` measures what that gains. (The compiled loops of `engine.compiled` write their
 sums out and need no pinning.)

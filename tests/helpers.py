@@ -44,6 +44,7 @@ def pictures(network: str = "lenet_tutorial", l2: float = 0.01, side: int = 32, 
     images = torch.as_tensor(rng.integers(0, 256, (31, side, side, 3), dtype=np.uint8))
     labels = torch.as_tensor(rng.integers(0, 10, 31))
     names = tuple("0123456789")
-    dataset = Dataset("pictures", images, labels, images[25:], labels[25:], names, None, None, "pictures")
+    halves = (images[:25], labels[:25], images[25:], labels[25:])
+    dataset = Dataset("pictures", *halves, names, None, None, "pictures")
     parts = np.split(np.arange(25), [3, 10, 16])
     return assemble(dataset, parts, models.build(network, 10, (3, side, side)), seed=0, l2=l2, **options)

@@ -7,7 +7,7 @@ Participants and minibatches are the library's own draws; everything else is wri
 from math import exp, sqrt
 
 from fedlib.engine import Work
-from fedlib.engine.minibatches import client_positions
+from fedlib.engine.minibatches import client_minibatches
 
 
 class ReadableACFMO:
@@ -70,7 +70,7 @@ class ReadableACFMO:
         scale = [self.scale(client, j) for j in range(self.features)]
         step = self.options.lr / len(self.rows[client])
         w = accelerated
-        for positions in client_positions(self.federation, client, work, round):
+        for positions in client_minibatches(self.federation, client, work, round):
             rows = [self.rows[client][position] for position in positions]
             here, there = self.mean_gradient(w, rows), self.mean_gradient(accelerated, rows)
             direction = self.each(lambda c, j, h=here, t=there: -(scale[j] * (h[c][j] - t[c][j]) + anchor[c][j]))

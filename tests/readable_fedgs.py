@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from fedlib.algorithms.fedmmd import WIDTHS
 from fedlib.engine import readable
-from fedlib.engine.minibatches import client_positions
+from fedlib.engine.minibatches import client_minibatches
 from fedlib.problem import layout
 from fedlib.problem.streams import generator
 
@@ -96,7 +96,7 @@ def averaged(federation, algorithm, round, train_client):
     average = 0
     for client in clients:
         own = federation.rows[client]
-        positions = client_positions(federation, client, algorithm.work(round), round)
+        positions = client_minibatches(federation, client, algorithm.work(round), round)
         batches = [own[torch.as_tensor(np.asarray(place))] for place in positions]
         average = average + len(own) / total * train_client(client, batches)
     return average

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from fedlib.engine import Cohort, readable
-from fedlib.engine.minibatches import client_positions
+from fedlib.engine.minibatches import client_minibatches
 from fedlib.problem import layout
 
 
@@ -88,7 +88,7 @@ def contrast(z, z_glob, z_prev, temperature: float) -> torch.Tensor:
 def descend_by_autograd(federation, device, work, round, loss_at, start) -> torch.Tensor:
     """SGD with momentum on any loss(weights, rows) that leaves its gradients in the network."""
     weights, velocity = start.clone(), torch.zeros_like(start)
-    for positions in client_positions(federation, device, work, round):
+    for positions in client_minibatches(federation, device, work, round):
         loss_at(weights, federation.rows[device][torch.as_tensor(positions)]).backward()
         velocity = work.momentum * velocity + layout.gradients(federation.network.layers)
         weights = weights - work.lr * velocity

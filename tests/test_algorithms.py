@@ -18,7 +18,7 @@ from fedlib.algorithms import REGISTRY, create, fedpac
 from fedlib.algorithms.acfmo import feature_counts, feature_scale
 from fedlib.algorithms.feddbe import mean_offsets
 from fedlib.engine import readable, training
-from fedlib.engine.minibatches import client_positions
+from fedlib.engine.minibatches import client_minibatches
 
 LOCAL = {"lr": 0.3, "batch": 7, "steps": 4}
 OPTIONS = {
@@ -284,7 +284,7 @@ def readable_feddbe(fed, algorithm, rounds: int) -> tuple[torch.Tensor, torch.Te
         clients, trained = algorithm.participants(fed, round), []
         for client in clients:
             w, b = weights.clone(), memory[client].clone()
-            for positions in client_positions(fed, client, algorithm.work(), round):
+            for positions in client_minibatches(fed, client, algorithm.work(), round):
                 rows = fed.rows[client][torch.as_tensor(positions)]
                 w, b = w.detach().requires_grad_(), b.detach().requires_grad_()
                 head = w.view(fed.classes, -1)

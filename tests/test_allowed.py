@@ -182,7 +182,7 @@ def test_names_are_those_of_the_papers_and_of_the_data():
 @pytest.mark.parametrize("name", ["iid", "xi=1", "xi=20", "alpha=0.05", "alpha=3"])
 def test_partitions_that_fedsr_can_deal_are_names(name):
     assert allowed.PARTITION.fits(name)
-    assert fedsr.deal(name)
+    assert fedsr.partition_options(name)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from fedlib.bench import growth, overhead, page, peers, referee, summary, worklo
 from fedlib.bench.contestants import CONTESTANTS, Contestant, limit, loop
 from fedlib.bench.contestants import fedlib_engine as ours
 from fedlib.bench.workloads import W1, W2, W3, W4, WORKLOADS
-from fedlib.engine.minibatches import client_positions
+from fedlib.engine.minibatches import client_minibatches
 from fedlib.problem import layout
 
 SMALL = {
@@ -133,7 +133,7 @@ def loaders_like_the_engine(workload, federated, clients, round):
     """The loop's loaders with the engine's minibatches."""
     data = TensorDataset(*workloads.tensors(workload))
     for client in clients:
-        drawn = [batch.tolist() for batch in client_positions(federated, client, ours.work(workload), round)]
+        drawn = [batch.tolist() for batch in client_minibatches(federated, client, ours.work(workload), round)]
         yield DataLoader(Subset(data, workloads.rows(workload, client)), batch_sampler=drawn)
 
 

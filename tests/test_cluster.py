@@ -19,7 +19,7 @@ from distributed import KilledWorker
 from toy_workbook import REPOSITORY
 
 from fedlib.commands.dask_cli import with_defaults
-from fedlib.report.batch import kernel_environment
+from fedlib.report.produce import kernel_environment
 from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.report.usage import UsageError
 from fedlib.runs import backends, store, study

@@ -96,8 +96,8 @@ def test_scaffold_begins_as_fedavg_and_then_remembers_the_mean_gradient_of_its_w
 def test_acfmos_step_in_full_is_gradient_descent_with_one_step(make_federation):
     federation = make_federation(clients=5)
     method = lesson3.AnchoredSteps(lr=0.1, batch=4, steps=1)
-    after = method.round(federation, {"weights": federation.start}, 1)["weights"]
-    anchor = engine.union_gradient(federation, federation.start, np.arange(5))
+    after = method.round(federation, method.init(federation), 1)["weights"]
+    anchor = engine.pooled_gradient(federation, federation.start, np.arange(5))
     assert torch.allclose(after, federation.start - 0.1 * anchor, atol=1e-6)
     assert "anchoredsteps" not in REGISTRY  # an illustration of the lesson, not a method of the workbook
 
@@ -130,7 +130,7 @@ def test_the_line_between_two_models_begins_and_ends_with_them():
     places, losses = lesson2.between(first, second, points=3)
     assert places.tolist() == [0, 0.5, 1]
     assert losses[-1] == pytest.approx(np.log(10), abs=1e-4)  # a model of zeros knows nothing
-    assert losses[0] == pytest.approx(engine.evaluate(lesson2.digits("shuffled"), first)["loss"])
+    assert losses[0] == pytest.approx(lesson2.test_loss_of(lesson2.digits("shuffled"), first))
 
 
 # --- sliders ---

@@ -77,7 +77,7 @@ def test_a_journey_ends_with_the_model_of_the_ring(make_federation):
     (model,) = ring_optimization(fed, fed.start, [ring], work, passes=1, round=1)
     found = lesson4.journey(fed, fed.start, ring, work)
     share = float((found.recall[-1] * torch.bincount(fed.y_test).numpy()).sum() / len(fed.y_test))
-    assert share == pytest.approx(engine.evaluate(fed, model)["accuracy"])
+    assert share == pytest.approx(engine.evaluate(fed.network, model, fed.x_test, fed.y_test)["accuracy"])
     assert found.recall.shape == (4, 4) and found.held.sum(axis=1) == pytest.approx(1)
 
 

@@ -14,7 +14,7 @@ from fedlib import engine, wireless
 from fedlib.algorithms import create
 from fedlib.algorithms.fcbafl import global_loss, local_accuracy
 from fedlib.engine import readable
-from fedlib.engine.minibatches import client_positions
+from fedlib.engine.minibatches import client_minibatches
 from fedlib.judging import checks, ledger
 from fedlib.papers.fcbafl import audits, experiments, pictures, results
 from fedlib.problem import layout
@@ -51,7 +51,7 @@ class ReadableFCBAFL:
             rows = None
             if self.batch is not None:
                 work = engine.Work(lr=self.lr, batch=self.batch, steps=self.iterations)
-                rows = self.federation.rows[n][torch.as_tensor(client_positions(self.federation, n, work, round)[k])]
+                rows = self.federation.rows[n][torch.as_tensor(client_minibatches(self.federation, n, work, round)[k])]
             model = model - self.lr * (self.own_gradient(n, model, rows) + self.eta * self.gradient - at_start)
         return model
 

@@ -24,13 +24,13 @@ from torch.nn import functional
 
 from fedlib import engine
 from fedlib.algorithms import create
-from fedlib.algorithms.cgau import Gate, features, gate_biases, on_features, pretrain, with_condition
+from fedlib.algorithms.cgau import Gate, extractor_of, gate_biases, pretrain, with_condition
 from fedlib.algorithms.fedfusion import channels, halves
 from fedlib.algorithms.fedmmd import WIDTHS, mmd
 from fedlib.algorithms.fedopt import FedAdagrad, FedAdam, FedAvgM, FedYogi
 from fedlib.algorithms.ida import inverse_distance, training_accuracy
 from fedlib.data.dataset import from_arrays
-from fedlib.engine import readable
+from fedlib.engine import evaluation, readable, threads
 from fedlib.problem import Network, federation, layout, models
 from fedlib.problem.queues import SampleQueues
 
@@ -506,21 +506,21 @@ def test_conditions_are_added_to_the_biases_of_the_gated_layers(deal, layers):
 @pytest.mark.parametrize("layers", [1, 2])
 def test_cgau_equals_autograd_on_the_gated_formula(deal, layers):
     fed, algorithm = deal(), create("cgau", **LOCAL | GATED | {"layers": layers})
-    state = algorithm.init(fed)
-    heads = on_features(fed, state["extractor"], np.arange(fed.clients), algorithm.head_network(fed))
+    state, head_network = algorithm.init(fed), algorithm.head_network(fed)
+    features = engine.logits_of(extractor_of(fed.network), state["extractor"], fed.x)
     for round in (1, 2, 3):
         expected = state["conditions"].clone()
 
         def train_client(client, batches, state=state, expected=expected):
-            layout.load(heads.network.layers, state["weights"])
-            head = GatedHead(layout.layers(heads.network.layers), state["conditions"][client])
+            layout.load(head_network.layers, state["weights"])
+            head = GatedHead(layout.layers(head_network.layers), state["conditions"][client])
             for rows in batches:
-                loss = functional.cross_entropy(head(heads.x[rows].flatten(1)), heads.y[rows])
+                loss = functional.cross_entropy(head(features[rows]), fed.y[rows])
                 descend(list(head.parameters()), loss, algorithm.lr)
             expected[client] = torch.cat([part.detach() for part in head.conditions])
-            return layout.flatten(heads.network.layers)
+            return layout.flatten(head_network.layers)
 
-        weights = averaged(heads, algorithm, round, train_client)
+        weights = averaged(fed, algorithm, round, train_client)
         state = algorithm.round(fed, state, round)
         assert_equal(state["weights"], weights)
         assert_equal(state["conditions"], expected)
@@ -536,7 +536,7 @@ def test_conditions_stay_with_their_clients(deal):
 def test_a_client_is_judged_with_its_own_condition_on_its_own_samples(deal):
     fed, algorithm = deal(), create("cgau", **LOCAL | GATED)
     head, state = algorithm.head_network(fed), algorithm.init(fed)
-    x = features(fed.network, state["extractor"], fed.x_test)
+    x = engine.logits_of(extractor_of(fed.network), state["extractor"], fed.x_test)[:, None, None, :]
     alone = engine.evaluate(head, state["weights"], x, fed.y_test)
     assert algorithm.measure(fed, state) == pytest.approx(alone)
     state["conditions"][4] = 3.0
@@ -563,7 +563,8 @@ def test_the_extractor_learns_from_held_out_devices_alone(deal):
     assert_equal(extractor, pooled[: fed.network.head.start])
     layout.load(fed.network.layers, pooled)
     expected = fed.network.layers[:-1](fed.network.inputs(fed.x_test)).detach()
-    torch.testing.assert_close(features(fed.network, extractor, fed.x_test).flatten(1), expected, rtol=1e-3, atol=1e-4)
+    features = engine.logits_of(extractor_of(fed.network), extractor, fed.x_test)
+    torch.testing.assert_close(features, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_cgau_needs_a_convolutional_extractor(deal):
@@ -577,3 +578,17 @@ def test_personal_scores_of_one_shared_model_are_its_scores(deal):
     shared = engine.evaluate(fed.network, weights, fed.x_test, fed.y_test)
     arguments = (fed.network, lambda client: weights, fed.x_test, fed.y_test, fed.test_clients)
     assert engine.evaluate_personal(*arguments) == pytest.approx(shared)
+
+
+@pytest.mark.parametrize("name", ["fedmmd", "fedfusion_conv", "cgau"])
+def test_frozen_models_see_cropped_samples_and_share_no_thread_with_those_who_wait(deal, monkeypatch, name):
+    """With crops the frozen model's outputs are computed inside a step, which itself runs on a thread."""
+    monkeypatch.setattr(evaluation, "ROWS", 4)
+    monkeypatch.setattr(threads, "THREAD_FLOPS", 1)
+    fed, plain = deal(crop=2, flip=True), deal()
+    weights = {}
+    for count in ("1", "3"):
+        monkeypatch.setenv("FEDLIB_THREADS", count)
+        weights[count] = after_rounds(create(name, **OPTIONS[name]), fed, 2)["weights"]
+    assert torch.equal(weights["1"], weights["3"])
+    assert not torch.allclose(weights["1"], after_rounds(create(name, **OPTIONS[name]), plain, 2)["weights"])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlib.engine import Work
-from fedlib.engine.minibatches import client_positions, draw, positions
+from fedlib.engine.minibatches import client_minibatches, draw, positions
 
 STEPS = Work(lr=0.2, batch=7, steps=6)
 
@@ -14,7 +14,8 @@ STEPS = Work(lr=0.2, batch=7, steps=6)
 @given(size=st.integers(1, 50), batch=st.integers(1, 60), epochs=st.integers(1, 4), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=60)
 def test_an_epoch_sees_every_sample_once_in_full_batches_but_the_last(size, batch, epochs, seed):
-    drawn = positions(size, Work(lr=1, batch=batch, epochs=epochs), np.random.default_rng(seed))
+    flat, lengths = positions(size, Work(lr=1, batch=batch, epochs=epochs), np.random.default_rng(seed))
+    drawn = np.split(flat, np.cumsum(lengths)[:-1])
     per_epoch = -(-size // batch)
     assert len(drawn) == epochs * per_epoch
     for epoch in range(epochs):
@@ -26,21 +27,22 @@ def test_an_epoch_sees_every_sample_once_in_full_batches_but_the_last(size, batc
 @given(size=st.integers(1, 50), batch=st.integers(1, 60), steps=st.integers(1, 9), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=40)
 def test_steps_draw_full_batches_with_replacement(size, batch, steps, seed):
-    drawn = np.array(positions(size, Work(lr=1, batch=batch, steps=steps), np.random.default_rng(seed)))
-    assert drawn.shape == (steps, batch)
+    drawn, lengths = positions(size, Work(lr=1, batch=batch, steps=steps), np.random.default_rng(seed))
+    assert len(drawn) == steps * batch
+    assert lengths.tolist() == [batch] * steps
     assert drawn.min() >= 0
     assert drawn.max() < size
 
 
 def test_batches_depend_on_seed_round_and_client_alone(make_federation):
     fed, again = make_federation(), make_federation()
-    drawn = np.array(client_positions(fed, 3, STEPS, 2))
-    np.testing.assert_array_equal(drawn, client_positions(again, 3, STEPS, 2))
+    drawn = np.array(client_minibatches(fed, 3, STEPS, 2))
+    np.testing.assert_array_equal(drawn, client_minibatches(again, 3, STEPS, 2))
     parts = [np.arange(24) + 24 * client for client in range(10)]
     other, same_size = make_federation(parts=parts, seed=1), make_federation(parts=parts)
-    assert not np.array_equal(client_positions(same_size, 3, STEPS, 2), client_positions(same_size, 4, STEPS, 2))
-    assert not np.array_equal(client_positions(same_size, 3, STEPS, 2), client_positions(same_size, 3, STEPS, 1))
-    assert not np.array_equal(client_positions(same_size, 3, STEPS, 2), client_positions(other, 3, STEPS, 2))
+    assert not np.array_equal(client_minibatches(same_size, 3, STEPS, 2), client_minibatches(same_size, 4, STEPS, 2))
+    assert not np.array_equal(client_minibatches(same_size, 3, STEPS, 2), client_minibatches(same_size, 3, STEPS, 1))
+    assert not np.array_equal(client_minibatches(same_size, 3, STEPS, 2), client_minibatches(other, 3, STEPS, 2))
 
 
 @pytest.mark.parametrize("work", [STEPS, Work(lr=1, batch=5, epochs=2), Work(lr=1, batch=None, steps=3)])
@@ -49,7 +51,7 @@ def test_stacked_minibatches_name_the_same_samples_as_the_list_of_a_client(make_
     minibatches = draw(fed, clients, work, 3, limit=limit)
     width = work.width(fed)
     for client, first, count, most in zip(clients, minibatches.spans, minibatches.counts, limit, strict=False):
-        expected = client_positions(fed, client, work, 3)[:most]
+        expected = client_minibatches(fed, client, work, 3)[:most]
         assert count == len(expected)
         places, share = minibatches.stacked(np.arange(first, first + count), width)
         for batch, batch_places, batch_share in zip(expected, places, share, strict=True):

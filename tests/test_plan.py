@@ -15,7 +15,7 @@ from toy_workbook import REPOSITORY, make_workbook, tagged
 from fedlib import data
 from fedlib.__main__ import main
 from fedlib.commands import find_runs, planner
-from fedlib.commands import plan as command
+from fedlib.commands import plan_cli as command
 from fedlib.report.notebooks import Notebook
 from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.runs import study

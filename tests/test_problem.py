@@ -155,7 +155,8 @@ def test_bytes_become_shares_and_images_channels_first():
 def test_standardising_by_channel_gives_every_channel_mean_zero_and_deviation_one(network):
     fed = pictures(network, standardise="channel")
     images = pictures().network.inputs(torch.cat([pictures().x, pictures().x_test]))
-    mean, deviation = images.mean((0, 2, 3)), images.std((0, 2, 3), unbiased=False)
+    trained_on = images[:25]
+    mean, deviation = trained_on.mean((0, 2, 3)), trained_on.std((0, 2, 3), unbiased=False)
     expected = (images - mean[:, None, None]) / deviation[:, None, None]
     seen = fed.network.inputs(torch.cat([fed.x, fed.x_test]))
     seen = seen[:, :-1].view(-1, 32, 32, 3).movedim(-1, 1) if fed.network.dense else seen
@@ -215,6 +216,27 @@ def test_every_client_trains_on_one_part_of_its_samples_and_is_tested_on_the_res
         assert len(tested) == np.clip(round(share * len(whole.rows[client])), 1, len(whole.rows[client]) - 1)
         together, expected = torch.cat([tested, trained]), whole.x[whole.rows[client]]
         assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, expected.tolist()))
+
+
+@pytest.mark.parametrize("partitioner", ["uniform_skew", "inverse_pareto_skew"])
+def test_nobody_trains_on_what_somebody_tests_on_where_clients_share_samples(partitioner):
+    fed = federate("mnist", partitioner, 10, client_samples=100, test_share=0.2, seed=1)
+    tested = {row.tobytes() for row in fed.x_test.numpy()}
+    assert not tested & {row.tobytes() for row in fed.x[torch.cat(fed.rows)].numpy()}
+    assert len(fed.y_test) >= 150 and len(fed.test_clients) == len(fed.y_test)
+
+
+def test_tuning_under_a_split_by_client_sees_no_test_sample():
+    options = {"samples": 400, "seed": 2, "test_share": 0.25}
+    final, tuning = federate("mnist", "iid", 4, **options), federate("mnist", "iid", 4, **options, validation_share=0.2)
+    rows = {name: {row.tobytes() for row in x.numpy()} for name, x in (("test", final.x_test), ("train", final.x))}
+    held_out, trained = ({row.tobytes() for row in x.numpy()} for x in (tuning.x_test, tuning.x))
+    assert held_out | trained == rows["train"] and not held_out & trained and not held_out & rows["test"]
+
+
+def test_a_part_of_the_test_set_makes_no_sense_where_clients_test_on_their_own_samples():
+    with pytest.raises(ValueError, match="not with test_share or validation_share"):
+        federate("mnist", "iid", 4, test_samples=10, test_share=0.2)
 
 
 def test_validation_samples_come_from_the_training_set_and_reach_no_client():

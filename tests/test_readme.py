@@ -15,7 +15,7 @@ from PIL import Image
 from toy_workbook import REPOSITORY
 
 from fedlib.commands import catalogue
-from fedlib.commands.plan import read
+from fedlib.commands.plan_cli import read
 from fedlib.commands.reports import check
 from fedlib.judging import ledger
 from fedlib.report.notebooks import START, cells, discover

@@ -551,14 +551,6 @@ def test_the_environment_names_backend_and_workers(store_folder, monkeypatch):
     assert asked == [7]
 
 
-def test_a_forgotten_run_is_computed_again(store_folder):
-    run = toy_run()
-    store.compute(run)
-    store.forget(run)
-    assert store.load(run) is None
-    assert not run.folder.exists()
-
-
 def test_what_was_run_is_told_beside_the_records(store_folder):
     run = toy_run()
     store.compute(run)

@@ -191,6 +191,10 @@ def test_rows_that_do_not_fit_the_clients_are_refused(make_federation):
         Cohort(SOME, fed.start, rates=torch.ones(3))
     with pytest.raises(ValueError, match="bias has 5 rows"):
         Cohort(SOME, fed.start, memory={"bias": torch.ones(5, 2)})
+    with pytest.raises(ValueError, match=r"limit=.* must be numbers of minibatches, 0 or more"):
+        Cohort(SOME, fed.start, limit=np.array([1, -1, 2, 3]))
+    with pytest.raises(ValueError, match=r"rates=.* must be finite and not negative"):
+        Cohort(SOME, fed.start, rates=torch.tensor([0.1, torch.nan, 0.2, 0.3]))
 
 
 # Losses: seen while training, and of one's own
@@ -198,7 +202,7 @@ def test_rows_that_do_not_fit_the_clients_are_refused(make_federation):
 
 @pytest.mark.parametrize("work", ["one epoch", "epochs with momentum", "steps", "full batches"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_mean_loss_seen_while_training_comes_at_no_extra_pass(make_federation, kind, work):
+def test_the_mean_loss_seen_while_training_is_that_of_the_readable_loop(make_federation, kind, work):
     fed = make_federation(kind, l2=0.01)
     cohort = replace(everyone(fed), limit=np.array([0, 1, 99, 99, 99, 99, 99, 99, 99, 99]))
     fast = engine.train(fed, cohort, WORKS[work], 1, losses=True)
@@ -208,6 +212,31 @@ def test_the_mean_loss_seen_while_training_comes_at_no_extra_pass(make_federatio
     silent = engine.train(fed, cohort, WORKS[work], 1)
     assert torch.isnan(silent.losses).all()
     assert torch.equal(silent.weights, fast.weights), "asking for losses changes no digit"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_seen_is_that_at_the_clients_weights_whatever_the_step_descends(make_federation, kind):
+    fed = make_federation(kind)
+    start = spread_weights(fed)
+
+    def against_the_start(weights, memory, batch):
+        return batch.gradient(weights) - batch.gradient(start.expand_as(weights)), {}
+
+    fast = engine.train(fed, everyone(fed), WORKS["steps"], 1, step=against_the_start, losses=True)
+    slow = readable.train(fed, everyone(fed), WORKS["steps"], 1, step=against_the_start)
+    np.testing.assert_allclose(fast.losses, slow.losses, rtol=1e-5)
+    own_loss = descending(lambda representation, logits, batch: 2 * batch.cross_entropy(logits))
+    doubled = engine.train(fed, everyone(fed), Work(lr=0.1, batch=1000, epochs=1), 1, step=own_loss, losses=True)
+    plain = engine.train(fed, everyone(fed), Work(lr=0.1, batch=1000, epochs=1), 1, losses=True)
+    np.testing.assert_allclose(doubled.losses, plain.losses, rtol=1e-5)
+
+
+def test_a_step_that_sees_no_loss_says_so(make_federation):
+    fed = make_federation()
+    with pytest.raises(ValueError, match="takes no gradient of its batch: it sees no loss"):
+        engine.train(
+            fed, everyone(fed), WORKS["steps"], 1, step=lambda weights, memory, batch: (weights, {}), losses=True
+        )
 
 
 def test_the_mean_loss_of_convolutional_clients():
@@ -311,6 +340,8 @@ def test_averaging_in_parts_gives_every_client_what_is_its_own(make_federation, 
     parts = engine.train_mean(fed, cohort, work, 1, shares, step=step, losses=True)
     torch.testing.assert_close(parts.weights, whole.weights, rtol=1e-5, atol=1e-7)
     assert torch.equal(parts.losses, whole.losses) and (parts.steps == whole.steps).all()
+    assert all(torch.equal(parts.memory[name], whole.memory[name]) for name in cohort.memory)
+    assert torch.equal(whole.memory["visits"], cohort.memory["visits"]) == (step is None), "a step's memory comes back"
     slow = readable.train(fed, cohort, work, 1, step=step).weights
     torch.testing.assert_close(whole.weights, (shares.unsqueeze(1) * slow).sum(0), rtol=1e-4, atol=1e-6)
 
@@ -413,7 +444,6 @@ def test_a_client_visited_again_goes_on_with_the_next_crops(kind):
 
 
 def test_testing_sees_the_pictures_as_they_are():
-    fed = augmented("convolutional")
-    scores = [engine.evaluate(each.network, each.start, each.x_test, each.y_test) for each in (fed, fed)]
-    plain = pictures(standardise="channel")
-    assert scores[0] == scores[1] == engine.evaluate(plain.network, plain.start, plain.x_test, plain.y_test)
+    cropped, plain = augmented("convolutional"), pictures(standardise="channel")
+    scores = [engine.evaluate(fed.network, fed.start, fed.x_test, fed.y_test) for fed in (cropped, plain)]
+    assert scores[0] == scores[1]

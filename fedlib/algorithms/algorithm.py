@@ -41,9 +41,15 @@ class Algorithm:
 
     def participants(self, federation: Federation, round: int) -> np.ndarray:
         """S^r, the clients of a round: drawn evenly, the same for all methods of a seed, so comparisons are paired."""
-        size = max(1, round_half_up(self.participation * federation.clients))
-        draw = generator(federation.seed, "participants", round).choice(federation.clients, size, replace=False)
-        return np.sort(draw)
+        stream = generator(federation.seed, "participants", round)
+        return np.sort(stream.choice(federation.clients, self.kappa(federation), replace=False))
+
+    def kappa(self, federation: Federation) -> int:
+        """How many clients take part in a round."""
+        return max(1, round_half_up(self.participation * federation.clients))
+
+    def require_rounds(self, rounds: int) -> None:
+        """Refuse to be run for this many rounds, where that could only fail later."""
 
 
 def round_half_up(value: float) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size, replaced
@@ -45,21 +46,22 @@ class CGAU(FedAvg):
         return Network(gated_head(federation.network, self.layers, self.units))
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        clients = self.participants(federation, round)
-        heads = on_features(federation, state["extractor"], clients, self.head_network(federation))
-        biases = gate_biases(heads.network)
+        clients, head = self.participants(federation, round), self.head_network(federation)
+        biases = gate_biases(head)
+        frozen = extractor_of(federation.network)
+        features = engine.frozen_outputs(federation, frozen, state["extractor"], clients)
 
         def step(
             weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
         ) -> tuple[torch.Tensor, engine.Memory]:
             """The gradient of the shared weights; the condition moves with the bias it is added to."""
-            condition = memory["condition"]
-            gradient = batch.gradient(with_condition(weights, biases, condition))
-            return gradient, {"condition": condition - batch.rate * gradient[:, biases]}
+            models = with_condition(weights, biases, memory["condition"])
+            gradients = head_gradients(head, models, features(batch), batch) + federation.l2 * models
+            return gradients, {"condition": memory["condition"] - batch.rate * gradients[:, biases]}
 
         conditions = state["conditions"][torch.as_tensor(clients)]
         cohort = engine.Cohort(clients, state["weights"], memory={"condition": conditions})
-        trained = engine.train(heads, cohort, self.work(round), round, step=step)
+        trained = engine.train(federation, cohort, self.work(round), round, step=step)
         return state | {
             "weights": mean_by_size(federation, clients, trained.weights),
             "conditions": replaced(state["conditions"], clients, trained.memory["condition"]),
@@ -67,7 +69,8 @@ class CGAU(FedAvg):
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         network, weights = self.head_network(federation), state["weights"]
-        x, y = features(federation.network, state["extractor"], federation.x_test), federation.y_test
+        features = engine.logits_of(extractor_of(federation.network), state["extractor"], federation.x_test)
+        x, y = features[:, None, None, :], federation.y_test  # as images of one pixel
         if federation.test_clients is None:
             return engine.evaluate(network, weights, x, y)
         biases, conditions = gate_biases(network), state["conditions"]
@@ -106,18 +109,22 @@ def gate_biases(network: Network) -> torch.Tensor:
     return torch.cat([torch.arange(first + width - 1, stop, width) for first, width, stop in ends])
 
 
-def on_features(federation: Federation, extractor: torch.Tensor, clients: np.ndarray, network: Network) -> Federation:
-    """The federation with these clients' samples replaced by their features, and `network` on top of them."""
-    rows = federation.rows_of(clients).unique()
-    x = torch.zeros(len(federation.y), 1, 1, federation.network.head.inputs)
-    x[rows] = features(federation.network, extractor, federation.x[rows])
-    return replace(federation, x=x, network=network, augmentation=None)
+def head_gradients(head: Network, models: torch.Tensor, features: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
+    """Gradient of each client's mean cross-entropy by the weights of its head, (clients, weights)."""
+
+    def gradient(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            leaf = weights.clone().requires_grad_()
+            losses = functional.cross_entropy(engine.forward(head.layers, leaf, x), y, reduction="none")
+            return torch.autograd.grad((losses * share).sum(), leaf)[0]
+
+    clients = zip(models, features, batch.y, batch.share, strict=True)
+    return torch.stack([gradient(*client) for client in clients])
 
 
-def features(network: Network, extractor: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """What all layers but the last make of stored samples, each as an image of one pixel."""
-    layers = Network(nn.Sequential(*list(network.layers)[:-1]), network.standard)
-    return engine.logits_of(layers, extractor, x)[:, None, None, :]
+def extractor_of(network: Network) -> Network:
+    """All layers but the last."""
+    return Network(nn.Sequential(*list(network.layers)[:-1]), network.standard)
 
 
 def pretrain(federation: Federation, work: engine.Work) -> torch.Tensor:

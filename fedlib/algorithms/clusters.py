@@ -25,8 +25,7 @@ def mean_by_cluster_size(federation: Federation, clusters: Sequence[np.ndarray],
     return engine.weighted_sum(sizes / sizes.sum(), models)
 
 
-def require_epochs(method: str, epochs: int | None, steps: int | None) -> int:
+def require_epochs(method: str, epochs: int | None, steps: int | None) -> None:
     """Methods that visit a device several times per round count its work in passes over its data."""
     if epochs is None or steps is not None:
         raise ValueError(f"{method} works in epochs: give epochs of at least 1 and no steps")
-    return epochs

@@ -1,6 +1,7 @@
 """FedAvg (McMahan et al., 2017): clients train on their own data, the server averages the models by data size."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from fedlib import engine
 from fedlib.algorithms.algorithm import Algorithm, State, shares
@@ -52,7 +53,17 @@ class FedAvg(Algorithm):
         )
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        clients = self.participants(federation, round)
-        cohort = engine.Cohort(clients, state["weights"])
-        average = shares(federation, clients)
-        return {"weights": engine.train_mean(federation, cohort, self.work(round), round, average).weights}
+        cohort = engine.Cohort(self.participants(federation, round), state["weights"])
+        return {"weights": self.train_mean(federation, cohort, round).weights}
+
+    def train_mean(self, federation: Federation, cohort: engine.Cohort, round: int, **options: Any) -> engine.Averaged:
+        """The clients' models after a round's local training, averaged by data size; options as in `engine.train`."""
+        average = shares(federation, cohort.clients)
+        return engine.train_mean(federation, cohort, self.work(round), round, average, **options)
+
+    def require_rounds(self, rounds: int) -> None:
+        if self.rounds is not None and self.rounds < rounds:
+            raise ValueError(
+                f"rounds={self.rounds} is the length of the learning-rate schedule, but {rounds} rounds are to be run: "
+                "give the schedule at least as many"
+            )

@@ -20,9 +20,9 @@ from torch import nn
 from torch.nn import functional
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, shares
+from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem import Federation, Network, generator, layout, models
+from fedlib.problem import Federation, Network, generator
 from fedlib.problem.limits import Fraction
 
 Fuse = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -41,8 +41,7 @@ class FedFusion_Multi(FedAvg):
         clients, received = self.participants(federation, round), state["weights"]
         two_streams = TwoStreams(federation, received, clients, self.fuse)
         cohort = engine.Cohort(clients, torch.cat([received, state["operator"]]))
-        work, average = self.work(round), shares(federation, clients)
-        trained = engine.train_mean(federation, cohort, work, round, average, step=two_streams.step)
+        trained = self.train_mean(federation, cohort, round, step=two_streams.step)
         weights, operator = trained.weights.split([len(received), len(state["operator"])])
         return {"weights": weights, "operator": self.next_operator(state["operator"], operator)}
 
@@ -76,7 +75,7 @@ class FedFusion_Conv(FedFusion_Multi):
     def first_operator(self, federation: Federation) -> torch.Tensor:
         """Starts by the rule of all other layers; one row per output channel, the bias last."""
         width = channels(federation.network)
-        weight_bound, bias_bound = models.bounds(nn.Conv2d(2 * width, width, 1), federation.network.start_rule)
+        weight_bound, bias_bound = federation.network.start_bounds(nn.Conv2d(2 * width, width, 1))
         draw = generator(federation.seed, "fusion").uniform(-1, 1, (width, 2 * width + 1))
         draw *= np.append(np.full(2 * width, weight_bound), bias_bound)
         return torch.from_numpy(draw).float().flatten()
@@ -92,7 +91,7 @@ class FedFusion_Conv(FedFusion_Multi):
         width = channels(federation.network)
         rows = state["operator"].view(width, -1)
         both = torch.cat([rows[:, :width] + rows[:, width:-1], rows[:, -1:]], dim=1)
-        first = size(extractor)
+        first = Network(extractor).size
         weights = torch.cat([state["weights"][:first], both.flatten(), state["weights"][first:]])
         layers = nn.Sequential(*extractor, nn.Conv2d(width, width, 1), *classifier)
         network = Network(layers, federation.network.standard)
@@ -105,7 +104,7 @@ class TwoStreams:
     def __init__(self, federation: Federation, received: torch.Tensor, clients: np.ndarray, fuse: Fuse):
         self.l2, self.fuse = federation.l2, fuse
         self.extractor, self.classifier = halves(federation.network)
-        self.sizes = [size(self.extractor), size(self.classifier)]
+        self.sizes = [Network(self.extractor).size, Network(self.classifier).size]
         frozen = Network(self.extractor, federation.network.standard)
         self.received_maps = engine.frozen_outputs(federation, frozen, received[: self.sizes[0]], clients)  # E_g(x)
 
@@ -145,9 +144,4 @@ def halves(network: Network) -> tuple[nn.Sequential, nn.Sequential]:
 
 def channels(network: Network) -> int:
     """Feature maps of the extractor."""
-    return layout.blocks(halves(network)[0])[-1].outputs
-
-
-def size(layers: nn.Sequential) -> int:
-    """Weights of these layers."""
-    return layout.blocks(layers)[-1].stop
+    return Network(halves(network)[0]).blocks[-1].outputs

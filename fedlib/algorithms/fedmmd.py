@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, shares
+from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.problem import Federation
 from fedlib.problem.limits import NonNegative
@@ -37,12 +37,11 @@ class FedMMD(FedAvg):
         ) -> tuple[torch.Tensor, engine.Memory]:
             return batch.gradient(weights, loss), {}
 
-        cohort, work, average = engine.Cohort(clients, received), self.work(round), shares(federation, clients)
-        return {"weights": engine.train_mean(federation, cohort, work, round, average, step=step).weights}
+        return {"weights": self.train_mean(federation, engine.Cohort(clients, received), round, step=step).weights}
 
 
 def mmd(a: torch.Tensor, b: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """MMD^2 of samples a and b (clients, batch, features) with weights `share` (clients, batch); one number a client.
+    """MMD^2 of samples a and b (clients, batch, features) with weights `share` (clients, batch); one number per client.
 
     E k(a, a') + E k(b, b') - 2 E k(a, b)
     """

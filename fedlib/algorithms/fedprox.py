@@ -6,7 +6,7 @@ Client i descends F_i(w) + mu/2 * |w - w_t|^2, so its direction is grad F_i(w) +
 from dataclasses import dataclass
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, shares
+from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.problem import Federation
 from fedlib.problem.limits import NonNegative
@@ -19,7 +19,5 @@ class FedProx(FedAvg):
     mu: NonNegative = 0.01  # strength of the spring; 0 is FedAvg
 
     def round(self, federation: Federation, state: State, round: int) -> State:
-        clients = self.participants(federation, round)
-        cohort, average = engine.Cohort(clients, state["weights"]), shares(federation, clients)
-        averaged = engine.train_mean(federation, cohort, self.work(round), round, average, proximal=self.mu)
-        return {"weights": averaged.weights}
+        cohort = engine.Cohort(self.participants(federation, round), state["weights"])
+        return {"weights": self.train_mean(federation, cohort, round, proximal=self.mu).weights}

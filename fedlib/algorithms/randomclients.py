@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fedlib import engine
-from fedlib.algorithms.algorithm import State, round_half_up, shares, sizes_of
+from fedlib.algorithms.algorithm import State, sizes_of
 from fedlib.algorithms.fedavg import FedAvg
 from fedlib.problem import Federation
 from fedlib.problem.limits import Count, Share, Whole
@@ -44,10 +44,6 @@ class RandomClients(FedAvg):
         """What a client does in a round."""
         return replace(super().work(round), decay=self.decay)
 
-    def kappa(self, federation: Federation) -> int:
-        """Clients per round."""
-        return max(1, round_half_up(self.participation * federation.clients))
-
     def init(self, federation: Federation) -> State:
         nobody = torch.zeros(federation.clients, dtype=torch.int64)
         return super().init(federation) | {"round": torch.tensor(0), "times": nobody}
@@ -58,8 +54,7 @@ class RandomClients(FedAvg):
 
     def merge(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
         """What local training changes: the new model."""
-        cohort, average = engine.Cohort(clients, state["weights"]), shares(federation, clients)
-        return {"weights": engine.train_mean(federation, cohort, self.work(round), round, average).weights}
+        return {"weights": self.train_mean(federation, engine.Cohort(clients, state["weights"]), round).weights}
 
     def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
         """What a selector remembers of its participants; `state` is the one they were chosen in."""

@@ -14,7 +14,7 @@ from fedlib.selection import exp3
 
 @dataclass(frozen=True)
 class Rexp3(RandomClients):
-    """Exp3 with several plays a round that starts afresh every `restart` rounds."""
+    """Exp3 with several plays per round that starts afresh every `restart` rounds."""
 
     restart: Count = 200  # Delta_T, rounds until all is forgotten
     gamma: Share | None = None  # share of blind exploration; None: the best for `restart` rounds, 1 chooses at random

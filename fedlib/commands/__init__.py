@@ -2,11 +2,11 @@
 
     reports     no command, only settings: execute the notebooks and write their pages
     catalogue   `list`: what there is
-    plan        `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
+    plan_cli    `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
     dask_cli    `dask`: a scheduler or workers on other machines
 
 `allowed` says what each setting may be. A command is imported when it is called: a wrong word need not wait for torch.
 """
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
-COMMANDS = {"list": "catalogue", "plan": "plan", "dask": "dask_cli"}  # word -> module
+COMMANDS = {"list": "catalogue", "plan": "plan_cli", "dask": "dask_cli"}  # word -> module

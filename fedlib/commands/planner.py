@@ -16,9 +16,9 @@ from tqdm import tqdm
 
 from fedlib import data
 from fedlib.commands.find_runs import run_up_to_studies
-from fedlib.report.batch import kernel_environment
 from fedlib.report.execute import environment
 from fedlib.report.notebooks import Notebook, selection, values_of
+from fedlib.report.produce import kernel_environment
 from fedlib.runs import store, study
 from fedlib.runs.bars import quiet
 from fedlib.runs.plan import kinds

@@ -62,7 +62,7 @@ def launch(words: list[str], root: Path) -> list[tuple[Path, list[Outcome]]]:
     reports: list[tuple[Path, list[Outcome]]] = []
 
     def report(config: DictConfig) -> None:
-        from fedlib.report.batch import build  # seconds of imports that --help and a wrong name need not wait for
+        from fedlib.report.produce import build  # seconds of imports that --help and a wrong name need not wait for
 
         folder = report_folder(config)
         reports.append((folder, build(root, config, folder, command())))

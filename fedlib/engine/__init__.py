@@ -22,7 +22,6 @@ from fedlib.engine.evaluation import (
     evaluate_personal,
     logits_of,
     mean_loss,
-    outputs,
     scores_of,
 )
 from fedlib.engine.exact import exponential, product, root, weighted_sum
@@ -50,7 +49,6 @@ __all__ = [
     "logits_of",
     "mean_gradient",
     "mean_loss",
-    "outputs",
     "pooled_gradient",
     "product",
     "root",

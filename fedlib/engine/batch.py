@@ -27,10 +27,14 @@ class Batch:
     share: torch.Tensor  # weight of each sample in its client's mean, 0 for padding
     rate: torch.Tensor | float = 0.0  # the step size: one for all clients, or a column (clients, 1)
     draws: np.ndarray | None = None  # how each sample is cropped and flipped, (clients, batch, 3)
-    losses: torch.Tensor = field(init=False)  # each client's value of the objective, once a gradient has been taken
+    wants_losses: bool = False  # whether to keep the clients' cross-entropies at the first gradient's weights
+    losses: torch.Tensor | None = field(default=None, init=False)
 
-    def __post_init__(self):
-        self.losses = torch.full((len(self.rows),), torch.nan, dtype=torch.float64)
+    def losses_seen(self) -> torch.Tensor:
+        """Each client's mean cross-entropy at the weights where the first gradient was taken, (clients,)."""
+        if self.losses is None:
+            raise ValueError("losses were asked for, but this step takes no gradient of its batch: it sees no loss")
+        return self.losses
 
     @property
     def lengths(self) -> torch.Tensor:
@@ -75,7 +79,7 @@ class Batch:
         """
         if loss is None and self.federation.network.dense:
             return self._dense_gradient(at)
-        gradients, self.losses = self._autograd(at, loss) if loss is not None else self._convolutional_gradient(at)
+        gradients = self._autograd(at, loss) if loss is not None else self._convolutional_gradient(at)
         return gradients.add_(at, alpha=self.federation.l2) if self.federation.l2 else gradients
 
     def difference(self, at: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
@@ -94,34 +98,42 @@ class Batch:
             return self.federation.x, self.rows
         return self.stored.flatten(0, 1), torch.arange(self.rows.numel()).view_as(self.rows)
 
+    def _keep(self, losses: torch.Tensor) -> None:
+        if self.wants_losses and self.losses is None:
+            self.losses = losses.detach().double()
+
     def _dense_gradient(self, at: torch.Tensor) -> torch.Tensor:
         federation, (x, rows) = self.federation, self._samples()
         y = federation.y if self.draws is None else self.y.flatten()
-        losses = self.losses.numpy()
-        return dense.stacked_gradients(federation.network.blocks, at, x, y, rows, self.share, federation.l2, losses)
+        losses = torch.empty(len(at) if self.wants_losses else 0, dtype=torch.float64)
+        blocks, l2 = federation.network.blocks, federation.l2
+        gradients = dense.stacked_gradients(blocks, at, x, y, rows, self.share, l2, losses.numpy())
+        self._keep(losses)
+        return gradients
 
-    def _convolutional_gradient(self, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _convolutional_gradient(self, at: torch.Tensor) -> torch.Tensor:
         layers = self.federation.network.layers
         clients = zip(at, self.x, self.y, self.share, strict=True)
-        return _joined([convolution.gradient(layers, *client) for client in clients])
+        gradients, losses = zip(*[convolution.gradient(layers, *client) for client in clients], strict=True)
+        self._keep(torch.tensor(losses, dtype=torch.float64))
+        return stacked(gradients)
 
-    def _autograd(self, at: torch.Tensor, loss: Loss) -> tuple[torch.Tensor, torch.Tensor]:
+    def _autograd(self, at: torch.Tensor, loss: Loss) -> torch.Tensor:
         network = self.federation.network
         if not network.dense and len(at) == 1:
 
             def objective(representation: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-                return loss(representation.unsqueeze(0), logits.unsqueeze(0), self).sum()
+                return self._objective(representation.unsqueeze(0), logits.unsqueeze(0), loss)
 
-            return _joined([convolution.objective_gradient(network.layers, at[0], self.x[0], objective)])
+            return convolution.objective_gradient(network.layers, at[0], self.x[0], objective)[0].unsqueeze(0)
         with torch.enable_grad():
             leaf = at.detach().requires_grad_()
-            values = loss(*self.outputs(leaf), self)
-            return torch.autograd.grad(values.sum(), leaf)[0], values.detach().double()
+            return torch.autograd.grad(self._objective(*self.outputs(leaf), loss), leaf)[0]
 
-
-def _joined(pairs: list[tuple[torch.Tensor, float]]) -> tuple[torch.Tensor, torch.Tensor]:
-    gradients, values = zip(*pairs, strict=True)
-    return stacked(gradients), torch.tensor(values, dtype=torch.float64)
+    def _objective(self, representation: torch.Tensor, logits: torch.Tensor, loss: Loss) -> torch.Tensor:
+        if self.wants_losses:
+            self._keep(self.cross_entropy(logits.detach()))
+        return loss(representation, logits, self).sum()
 
 
 def stacked(tensors: list[torch.Tensor] | tuple[torch.Tensor, ...]) -> torch.Tensor:

@@ -11,8 +11,6 @@ import torch
 from fedlib.problem import Federation, generator
 from fedlib.problem.limits import Count, Decay, NonNegative, Share, Whole, check_fields
 
-Batches = list[np.ndarray] | np.ndarray  # one array of positions per minibatch
-
 
 @dataclass(frozen=True)
 class Work:
@@ -49,20 +47,28 @@ class Work:
         return (self.epochs or 1) * int(sizes.sum())
 
 
-def positions(size: int, work: Work, stream: np.random.Generator) -> Batches:
-    """Positions 0 ... size - 1 of each minibatch of one client, in order; the last batch of an epoch may be short."""
+def positions(size: int, work: Work, stream: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Positions 0 ... size - 1 in all minibatches of one client, one minibatch after another, and their lengths; the
+    last minibatch of an epoch may be short."""
     if work.batch is None:
-        return [np.arange(size)] * (work.steps or 0)
+        return np.tile(np.arange(size), work.steps or 0), np.full(work.steps or 0, size)
     if work.steps is not None:
-        return stream.integers(0, size, (work.steps, work.batch))
+        return stream.integers(0, size, (work.steps, work.batch)).ravel(), np.full(work.steps, work.batch)
     orders = [stream.permutation(size) for _ in range(work.epochs_done + (work.epochs or 0))][work.epochs_done :]
-    return [order[first : first + work.batch] for order in orders for first in range(0, size, work.batch)]
+    starts = np.arange(0, size, work.batch)
+    return np.concatenate(orders), np.tile(np.minimum(work.batch, size - starts), len(orders))
 
 
-def client_positions(federation: Federation, client: int, work: Work, round: int) -> Batches:
-    """One client's minibatches of one round, as positions among its own samples."""
+def client_positions(federation: Federation, client: int, work: Work, round: int) -> tuple[np.ndarray, np.ndarray]:
+    """`positions` among one client's own samples, in one round."""
     stream = generator(federation.seed, "batches", round, int(client))
     return positions(len(federation.rows[client]), work, stream)
+
+
+def client_minibatches(federation: Federation, client: int, work: Work, round: int) -> list[np.ndarray]:
+    """The same, minibatch by minibatch."""
+    flat, lengths = client_positions(federation, client, work, round)
+    return np.split(flat, np.cumsum(lengths)[:-1])
 
 
 def client_draws(federation: Federation, client: int, work: Work, round: int, count: int) -> np.ndarray:
@@ -112,18 +118,20 @@ def draw(
     limit: np.ndarray | None = None,
 ) -> Minibatches:
     """The minibatches of a round. `rates` are the clients' own step sizes, instead of `work.lr`; `limit` cuts each
-    client's minibatches short after so many."""
+    client's minibatches after this many."""
     drawn = [client_positions(federation, client, work, round) for client in clients]
     if limit is not None:
-        drawn = [batches[:most] for batches, most in zip(drawn, limit, strict=True)]
-    counts = np.array([len(batches) for batches in drawn], dtype=np.int64)
+        drawn = [
+            (flat[: lengths[:most].sum()], lengths[:most]) for (flat, lengths), most in zip(drawn, limit, strict=True)
+        ]
+    counts = np.array([len(lengths) for _, lengths in drawn], dtype=np.int64)
     spans = np.concatenate([[0], np.cumsum(counts)])
     step_rates = _rates(work, federation, clients, counts, rates)
     if work.batch is None and federation.augmentation is None:
         return _full_batches(federation, clients, counts, spans, step_rates)
-    lengths = np.concatenate([_lengths(batches) for batches in drawn]).astype(np.int64)
+    lengths = np.concatenate([lengths for _, lengths in drawn])
     last = np.cumsum(lengths)
-    rows = [_rows(federation, client, batches) for client, batches in zip(clients, drawn, strict=True)]
+    rows = [_rows(federation, client, flat) for client, (flat, _) in zip(clients, drawn, strict=True)]
     draws = _draws(federation, clients, work, round, rows) if federation.augmentation is not None else None
     return Minibatches(np.concatenate(rows), last - lengths, last, spans, step_rates, draws)
 
@@ -138,17 +146,8 @@ def _full_batches(
     return Minibatches(np.concatenate(rows), first.repeat(counts), last.repeat(counts), spans, rates)
 
 
-def _lengths(batches: Batches) -> np.ndarray:
-    if isinstance(batches, np.ndarray):
-        return np.full(len(batches), batches.shape[1])
-    return np.array([len(batch) for batch in batches], dtype=np.int64)
-
-
-def _rows(federation: Federation, client: int, batches: Batches) -> np.ndarray:
-    """A client's positions, batch after batch, as rows of x."""
-    if len(batches) == 0:
-        return np.zeros(0, dtype=np.int64)
-    flat = batches.ravel() if isinstance(batches, np.ndarray) else np.concatenate(batches)
+def _rows(federation: Federation, client: int, flat: np.ndarray) -> np.ndarray:
+    """A client's positions as rows of x."""
     if federation.contiguous:
         return flat + federation.offsets[client]
     return federation.rows[client].numpy()[flat]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fedlib.engine.minibatches import Work, client_draws, client_positions
+from fedlib.engine.minibatches import Work, client_draws, client_minibatches
 from fedlib.engine.training import Cohort, Memory, Trained
 from fedlib.problem import Federation, layout
 
@@ -79,7 +79,7 @@ def train_one(
     client, start = int(cohort.clients[position]), cohort.weights[position]
     weights, velocity = start.clone(), torch.zeros_like(start)
     memory = {name: values[position].clone() for name, values in cohort.memory.items()}
-    batches = client_positions(federation, client, work, round)
+    batches = client_minibatches(federation, client, work, round)
     per_epoch = max(1, len(batches) // (work.epochs or 1))
     taken = len(batches) if cohort.limit is None else min(len(batches), int(cohort.limit[position]))
     draws, losses = _draws(federation, client, work, round, batches), []

@@ -5,7 +5,8 @@ a cohort over threads or into parts that fit into memory can never misassign it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 import torch
@@ -51,6 +52,10 @@ class Cohort:
                 raise ValueError(
                     f"{name} has {len(values)} rows, but there are {count} clients: give one row per client"
                 )
+        if self.rates is not None and not bool((torch.isfinite(self.rates) & (self.rates >= 0)).all()):
+            raise ValueError(f"rates={self.rates.tolist()} must be finite and not negative")
+        if self.limit is not None and (np.asarray(self.limit) < 0).any():
+            raise ValueError(f"limit={np.asarray(self.limit).tolist()} must be numbers of minibatches, 0 or more")
 
     def part(self, chosen: slice | np.ndarray) -> "Cohort":
         """Some of the clients, with all that belongs to them."""
@@ -93,8 +98,8 @@ def train(
 
     Clients descend the gradients of their minibatches, plus the cohort's `correction` and `proximal` * (weights -
     start). `step(weights, memory, batch)` replaces the gradient by any direction: it gets the stacked weights and
-    memory of the clients that take the step and returns the direction to descend and the memory afterwards. `losses`
-    asks for the mean loss that each client sees on its way.
+    memory of the clients that take the step and returns the direction to descend and the memory that it changes.
+    `losses` asks for the mean loss that each client sees on its way.
     """
     if federation.network.dense and step is None:
         return _train_compiled(federation, cohort, work, round, proximal, losses)
@@ -102,7 +107,7 @@ def train(
 
 
 def _plain_step(weights: torch.Tensor, memory: Memory, batch: Batch) -> tuple[torch.Tensor, Memory]:
-    return batch.gradient(weights), memory
+    return batch.gradient(weights), {}
 
 
 def _shift(cohort: Cohort, proximal: float) -> torch.Tensor | None:
@@ -160,28 +165,33 @@ def _train_stepwise(
     federation: Federation, cohort: Cohort, work: Work, round: int, step: Step, proximal: float, losses: bool
 ) -> Trained:
     count = len(cohort.clients)
-    result = Trained(
-        torch.empty(cohort.weights.shape),
-        {name: values.clone() for name, values in cohort.memory.items()},
-        np.zeros(count, dtype=np.int64),
-        torch.full((count,), torch.nan, dtype=torch.float64),
-    )
+    weights, steps = torch.empty(cohort.weights.shape), np.zeros(count, dtype=np.int64)
+    seen = torch.full((count,), torch.nan, dtype=torch.float64)
 
-    def train_chunk(chosen: slice) -> None:
+    def train_chunk(chosen: slice) -> tuple[torch.Tensor, Memory]:
         part = cohort.part(chosen)
         minibatches = draw(federation, part.clients, work, round, part.rates, part.limit)
         order = np.argsort(-minibatches.counts, kind="stable")  # those that take more steps first
         rows = torch.as_tensor(order) + chosen.start
         ordered = part if (np.diff(order) > 0).all() else part.part(order)
-        weights, memory, seen = _descend(federation, ordered, minibatches, order, work, step, proximal)
-        result.weights[rows], result.steps[chosen] = weights, minibatches.counts
-        for name, values in memory.items():
-            result.memory[name][rows] = values
-        if losses:
-            result.losses[rows] = seen
+        trained = _descend(federation, ordered, minibatches, order, work, step, proximal, losses)
+        weights[rows], seen[rows] = trained.weights, trained.losses
+        steps[chosen] = minibatches.counts
+        return rows, trained.memory
 
-    threads.share_out(train_chunk, _chunks(federation, count, work))
-    return result
+    changes = threads.share_out(train_chunk, _chunks(federation, count, work))
+    return Trained(weights, _remembered(cohort.memory, changes), steps, seen)
+
+
+def _remembered(memory: Memory, changes: list[tuple[torch.Tensor, Memory]]) -> Memory:
+    """The memory with what the chunks changed; what no step changed is not copied."""
+    after = dict(memory)
+    for name in {name for _, changed in changes for name in changed}:
+        after[name] = memory[name].clone()
+        for rows, changed in changes:
+            if name in changed:
+                after[name][rows] = changed[name]
+    return after
 
 
 def _chunks(federation: Federation, count: int, work: Work) -> list[slice]:
@@ -203,10 +213,11 @@ def _descend(
     work: Work,
     step: Step,
     proximal: float,
-) -> tuple[torch.Tensor, Memory, torch.Tensor]:
-    """All steps of one chunk, whose clients come in `order`: weights, memory and mean losses afterwards."""
+    wants_losses: bool,
+) -> Trained:
+    """All steps of one chunk, whose clients come in `order`; the memory that is returned is what the steps changed."""
     weights = cohort.weights.clone(memory_format=torch.contiguous_format)
-    memory = {name: values.clone() for name, values in cohort.memory.items()}
+    memory, changed = dict(cohort.memory), {}
     velocity = torch.zeros_like(weights) if work.momentum else None
     pull, shift = work.weight_decay + proximal, _shift(cohort, proximal)
     losses, samples = torch.zeros(len(order), dtype=torch.float64), torch.zeros(len(order), dtype=torch.float64)
@@ -214,20 +225,23 @@ def _descend(
     for number in range(int(counts.max(initial=0))):
         active = int((counts > number).sum())
         now, remembered = weights[:active], {name: values[:active] for name, values in memory.items()}
-        batch = _batch(federation, minibatches, first_steps[:active] + number, work)
-        update, changed = step(now, remembered, batch)
+        batch = _batch(federation, minibatches, first_steps[:active] + number, work, wants_losses)
+        update, new_memory = step(now, remembered, batch)
         if pull:
             update = update.add(now, alpha=pull)
         if shift is not None:
             update = update + (shift if len(shift) == 1 else shift[:active])
         if velocity is not None:
             update = torch.add(update, velocity[:active], alpha=work.momentum, out=velocity[:active])
-        for name, values in changed.items():
-            memory[name][:active] = values
+        for name, values in new_memory.items():
+            if name not in changed:
+                memory[name] = changed[name] = memory[name].clone()
+            changed[name][:active] = values
         _move(now, update, batch.rate)
-        losses[:active] += batch.losses * batch.lengths
-        samples[:active] += batch.lengths
-    return weights, memory, losses / samples
+        if wants_losses:
+            losses[:active] += batch.losses_seen() * batch.lengths
+            samples[:active] += batch.lengths
+    return Trained(weights, changed, counts, losses / samples)
 
 
 def _move(weights: torch.Tensor, update: torch.Tensor, rate: torch.Tensor | float) -> None:
@@ -237,7 +251,9 @@ def _move(weights: torch.Tensor, update: torch.Tensor, rate: torch.Tensor | floa
         weights.addcmul_(update, rate, value=-1)  # type: ignore[arg-type]
 
 
-def _batch(federation: Federation, minibatches: Minibatches, steps: np.ndarray, work: Work) -> Batch:
+def _batch(
+    federation: Federation, minibatches: Minibatches, steps: np.ndarray, work: Work, wants_losses: bool
+) -> Batch:
     """The minibatches of these steps. Stacked ones are padded to one width, whoever trains beside them: padding changes
     how a loss is summed up, and company must not."""
     network = federation.network
@@ -247,7 +263,7 @@ def _batch(federation: Federation, minibatches: Minibatches, steps: np.ndarray, 
     rates = minibatches.rates[steps]
     shared = bool((rates == rates[0]).all())
     rate = float(rates[0]) if shared else torch.from_numpy(rates).unsqueeze(1)
-    return Batch(federation, torch.from_numpy(minibatches.rows[places]), share, rate, draws)
+    return Batch(federation, torch.from_numpy(minibatches.rows[places]), share, rate, draws, wants_losses)
 
 
 # ---------------------------------------------------------------- averages
@@ -258,7 +274,8 @@ class Averaged:
     """The average of a cohort's models, and what else came of its clients."""
 
     weights: torch.Tensor  # (weights,)
-    steps: np.ndarray  # as in `Trained`
+    memory: Memory  # this and the rest as in `Trained`
+    steps: np.ndarray
     losses: torch.Tensor
 
 
@@ -276,14 +293,15 @@ def train_mean(
     """sum_i shares_i * w_i of the trained clients, in bounded memory: the step of plain averaging."""
     width = max(1, STACK_BYTES // (4 * cohort.weights.shape[1]))
     parts = [slice(first, first + width) for first in range(0, len(cohort.clients), width)]
-    total, steps, seen = torch.zeros(cohort.weights.shape[1]), [], []
-    for position, part in enumerate(parts):
-        trained = train(federation, cohort.part(part), work, round, step=step, proximal=proximal, losses=losses)
-        mean = weighted_sum(shares[part], trained.weights)
-        total = mean if position == 0 else total + mean
-        steps.append(trained.steps)
-        seen.append(trained.losses)
-    return Averaged(total, np.concatenate(steps), torch.cat(seen))
+    options = {"step": step, "proximal": proximal, "losses": losses}
+    means, rest = [], []
+    for part in parts:
+        trained = train(federation, cohort.part(part), work, round, **options)
+        means.append(weighted_sum(shares[part], trained.weights))
+        rest.append(replace(trained, weights=trained.weights[:0]))  # the models themselves are let go
+    memory = {name: torch.cat([trained.memory[name] for trained in rest]) for name in cohort.memory}
+    steps, seen = np.concatenate([trained.steps for trained in rest]), torch.cat([trained.losses for trained in rest])
+    return Averaged(reduce(torch.add, means), memory, steps, seen)
 
 
 @torch.no_grad()

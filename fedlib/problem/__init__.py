@@ -13,10 +13,10 @@
 | `limits` | what an option may be, stated in its type |
 """
 
-from fedlib.problem.federation import Federation, federate
+from fedlib.problem.federation import Federation, check_federation, federate
 from fedlib.problem.layout import Block
 from fedlib.problem.network import Network
 from fedlib.problem.queues import SampleQueues
 from fedlib.problem.streams import generator
 
-__all__ = ["Block", "Federation", "Network", "SampleQueues", "federate", "generator"]
+__all__ = ["Block", "Federation", "Network", "SampleQueues", "check_federation", "federate", "generator"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 
 from fedlib import data
 from fedlib.problem import inputs, models, partition
-from fedlib.problem.limits import Count, NonNegative, Part, Whole, bind, checked, validated
+from fedlib.problem.limits import Count, NonNegative, Part, Seed, Whole, bind, checked, checked_arguments, validated
 from fedlib.problem.network import Network
 from fedlib.problem.streams import generator
 
@@ -100,21 +101,23 @@ def assemble(
     """Lay the samples out client by client and prepare them for the network."""
     if empty := [client for client, part in enumerate(parts) if len(part) == 0]:
         raise ValueError(f"clients {empty} have no samples: leave them out, or deal so that every client gets some")
+    if len(dataset.y_test) == 0:
+        raise ValueError("no test samples are left: keep more of them")
     images = dataset.x_train.unsqueeze(-1) if dataset.x_train.ndim == 3 else dataset.x_train
-    scale = inputs.standard(images, standardise)
+    scale = inputs.standard(images[np.unique(np.concatenate(parts))], standardise) if standardise is not None else None
     network = Network(layers, scale, checked("start", start, models.StartRule))
-    shape = tuple(images.shape[1:])
+    augmentation = inputs.augmentation(tuple(images.shape[1:]), crop, flip, network.dense, scale)
     x, y, rows = _laid_out(dataset, parts)
     return Federation(
-        x=network.store(x, scale),
+        x=network.store(x),
         y=y,
         rows=rows,
-        x_test=network.store(dataset.x_test, scale),
+        x_test=network.store(dataset.x_test),
         y_test=dataset.y_test,
         network=network,
         seed=seed,
         l2=l2,
-        augmentation=inputs.augmentation(shape, crop, flip, network.dense, scale),
+        augmentation=augmentation,
         fingerprint=partition.fingerprint(parts),
     )
 
@@ -137,7 +140,7 @@ def federate(
     partitioner: str,
     clients: Count,
     network: str = "softmax",
-    seed: Whole = 0,
+    seed: Seed = 0,
     l2: NonNegative = 0.0,
     samples: Count | None = None,
     test_samples: Count | None = None,
@@ -157,31 +160,57 @@ def federate(
     |---|---|
     | samples, test_samples | a random part of the training and of the test set, the same for all methods of a seed |
     | test_share | every client keeps this share of its samples for testing; the data set's own test set is not used |
-    | validation_share | this share of the training set is dealt to nobody and takes the test set's place, for tuning |
+    | validation_share | the same share of what clients train on takes the test set's place, for tuning |
     | client_samples | what each client of the FedACS environments holds |
     | poisoners | this many clients, drawn at random, have only wrong labels |
     | standardise | inputs with mean 0 and deviation 1 per "channel" or per "feature", or by given [means, deviations] |
-    | crop, flip | while training, images are shifted by up to `crop` pixels and mirrored, by chance |
+    | crop, flip | in minibatches, images are shifted by up to `crop` pixels and mirrored, by chance |
     | network_options | size of the network where it can be changed; `start` names the rule of its first weights |
     | options | the partitioner's |
 
-    Writers that are no clients are held out with all their samples.
+    Training samples of writers that are no clients are held out. Statistics, and gradients of all of a client's samples
+    at once, take images as they are, without crop and flip. What is impossible is refused before data are loaded.
     """
-    dataset = _validating(data.load(data_set), validation_share, seed)
+    _require_possible(locals())
+    dataset = data.load(data_set)
     parts = _dealt(dataset, partitioner, clients, samples, client_samples, seed, options)
+    writers = _writers_of(dataset, parts) if partitioner == "by_writer" else None
+    dataset, test_clients = _tested_as_given(dataset, writers, test_samples, seed)
+    for name, share in (("split", test_share), ("validation", validation_share)):
+        if share is not None:
+            dataset, parts, test_clients = _split_by_client(dataset, parts, share, seed, name)
     sized = dict(network_options or {})
     shaping = {"standardise": standardise, "crop": crop, "flip": flip, "start": sized.pop("start", "default")}
     layers = models.build(network, len(dataset.classes), sample_shape(dataset), **sized)
-    writers = _writers_of(dataset, parts) if partitioner == "by_writer" else None
-    if test_share is not None:
-        dataset, parts, test_clients = _split_by_client(dataset, parts, test_share, seed)
-    else:
-        dataset, test_clients = _tested_as_given(dataset, writers, test_samples, seed)
     federation = assemble(dataset, parts, layers, seed, l2, **shaping)
     federation = replace(
         federation, test_clients=test_clients, held_out=_held_out(dataset, writers, federation.network)
     )
     return poison(federation, draw_poisoners(federation, poisoners)) if poisoners else federation
+
+
+def check_federation(arguments: dict[str, Any]) -> None:
+    """Refuse arguments of `federate` that are impossible whatever the data."""
+    bound = checked_arguments(federate, (), arguments)
+    bound.apply_defaults()
+    _require_possible(bound.arguments)
+
+
+def _require_possible(given: dict[str, Any]) -> None:
+    """Names that nobody knows, what the partitioner or the network does not take, what contradicts itself."""
+    partitioner, clients = given["partitioner"], given["clients"]
+    if partitioner not in partition.PARTITIONERS:
+        raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
+    options = _with_samples(given["options"], given["client_samples"], partitioner)
+    bind(partition.PARTITIONERS[partitioner], (None, clients), options | {"rng": None})
+    sizes = {name: value for name, value in (given["network_options"] or {}).items() if name != "start"}
+    models.require_possible(given["network"], sizes)
+    if given["poisoners"] > clients:
+        raise ValueError(f"poisoners={given['poisoners']} must lie between 0 and the {clients} clients")
+    if given["test_samples"] is not None and (given["test_share"] or given["validation_share"]):
+        raise ValueError(
+            "test_samples is a part of the data set's own test set: not with test_share or validation_share"
+        )
 
 
 def _dealt(
@@ -194,22 +223,21 @@ def _dealt(
     options: dict,
 ) -> list[np.ndarray]:
     """Each client's indices into the training set."""
-    if partitioner not in partition.PARTITIONERS:
-        raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
-    if client_samples is not None:
-        options = options | {"samples": _accepted(client_samples, partitioner)}
     kept = _subset(len(dataset.y_train), samples, seed, "samples")
     labels = _known_writers(dataset) if partitioner == "by_writer" else dataset.y_train
     deal = partition.PARTITIONERS[partitioner]
-    call = bind(deal, (labels.numpy()[kept], clients), options | {"rng": generator(seed, "partition")})
-    return [kept[part] for part in deal(*call.args, **call.kwargs)]
+    options = _with_samples(options, client_samples, partitioner)
+    return [kept[part] for part in deal(labels.numpy()[kept], clients, **options, rng=generator(seed, "partition"))]
 
 
-def _accepted(client_samples: int, partitioner: str) -> int:
+def _with_samples(options: dict, client_samples: int | None, partitioner: str) -> dict:
+    """The partitioner's options, with how many samples each client gets where it takes that."""
+    if client_samples is None:
+        return options
     takers = [name for name, deal in partition.PARTITIONERS.items() if "samples" in signature(deal).parameters]
     if partitioner not in takers:
         raise ValueError(f"{partitioner} deals all samples; client_samples is for {', '.join(takers)}")
-    return client_samples
+    return options | {"samples": client_samples}
 
 
 def _known_writers(dataset: data.Dataset) -> torch.Tensor:
@@ -234,63 +262,43 @@ def _subset(size: int, wanted: int | None, seed: int, name: str) -> np.ndarray:
     return np.sort(generator(seed, name).choice(size, wanted, replace=False))
 
 
-def _validating(dataset: data.Dataset, share: float | None, seed: int) -> data.Dataset:
-    """The data set with a random share of its training samples as test samples."""
-    if share is None:
-        return dataset
-    size = len(dataset.y_train)
-    kept_back = _subset(size, min(max(1, round(share * size)), size - 1), seed, "validation")
-    rest = np.setdiff1d(np.arange(size), kept_back)
-    return _trained_on(_tested_on_training_samples(dataset, kept_back), rest)
-
-
-def _trained_on(dataset: data.Dataset, indices: np.ndarray) -> data.Dataset:
-    writers = dataset.writer_train
-    return replace(
-        dataset,
-        x_train=dataset.x_train[indices],
-        y_train=dataset.y_train[indices],
-        writer_train=None if writers is None else writers[indices],
-    )
-
-
-def _tested_on_training_samples(dataset: data.Dataset, indices: np.ndarray) -> data.Dataset:
-    writers = dataset.writer_train
-    return replace(
-        dataset,
-        x_test=dataset.x_train[indices],
-        y_test=dataset.y_train[indices],
-        writer_test=None if writers is None else writers[indices],
-    )
-
-
 def _split_by_client(
-    dataset: data.Dataset, parts: list[np.ndarray], share: float, seed: int
+    dataset: data.Dataset, parts: list[np.ndarray], share: float, seed: int, name: str
 ) -> tuple[data.Dataset, list[np.ndarray], torch.Tensor]:
-    """Every client keeps a random share of its samples for testing, at least one; whose they are is known."""
-    if small := [client for client, part in enumerate(parts) if len(part) < 2]:
-        raise ValueError(f"test_share={share}: clients {small} have one sample only and cannot train and test")
-    training, testing = [], []
-    for client, part in enumerate(parts):
-        order = generator(seed, "split", 0, client).permutation(part)
-        count = min(max(1, round(share * len(part))), len(part) - 1)
-        testing.append(np.sort(order[:count]))
-        training.append(np.sort(order[count:]))
-    owners = torch.arange(len(parts)).repeat_interleave(torch.tensor([len(part) for part in testing]))
-    return _tested_on_training_samples(dataset, np.concatenate(testing)), training, owners
+    """A random share of each client's samples, at least one, is kept from training and tested on; whose they are is
+    known. Where clients share samples, nobody trains on one that somebody tests on."""
+    chosen = [_some_of(np.unique(part), share, generator(seed, name, 0, client)) for client, part in enumerate(parts)]
+    tested = np.concatenate(chosen)
+    training = [part[~np.isin(part, tested)] for part in parts]
+    if empty := [client for client, part in enumerate(training) if len(part) == 0]:
+        raise ValueError(
+            f"clients {empty} have too few samples of their own to train and test: lower the share {share}"
+        )
+    owners = torch.arange(len(parts)).repeat_interleave(torch.tensor([len(part) for part in chosen]))
+    writers = dataset.writer_train
+    changed = {"x_test": dataset.x_train[tested], "y_test": dataset.y_train[tested]}
+    return replace(dataset, **changed, writer_test=None if writers is None else writers[tested]), training, owners
+
+
+def _some_of(part: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """A random share, but neither none nor all."""
+    count = min(max(1, round(share * len(part))), max(1, len(part) - 1))
+    return np.sort(rng.permutation(part)[:count])
 
 
 def _tested_as_given(
     dataset: data.Dataset, writers: torch.Tensor | None, test_samples: int | None, seed: int
 ) -> tuple[data.Dataset, torch.Tensor | None]:
-    """The data set's own test samples, or some of them; where clients are writers, those that the clients wrote."""
-    kept = torch.as_tensor(_subset(len(dataset.y_test), test_samples, seed, "test_samples"))
+    """The data set's own test samples, or some of them; where clients are writers, of those that the clients wrote."""
     if writers is None or dataset.writer_test is None:
-        return _tested_on(dataset, kept), None
+        kept = _subset(len(dataset.y_test), test_samples, seed, "test_samples")
+        return _tested_on(dataset, torch.as_tensor(kept)), None
     client_of = torch.full((int(max(writers.max(), dataset.writer_test.max())) + 1,), -1)
     client_of[writers] = torch.arange(len(writers))
-    owners = client_of[dataset.writer_test[kept]]
-    return _tested_on(dataset, kept[owners >= 0]), owners[owners >= 0]
+    owners = client_of[dataset.writer_test]
+    written = torch.nonzero(owners >= 0).flatten()
+    kept = written[_subset(len(written), test_samples, seed, "test_samples")]
+    return _tested_on(dataset, kept), owners[kept]
 
 
 def _tested_on(dataset: data.Dataset, rows: torch.Tensor) -> data.Dataset:
@@ -307,7 +315,7 @@ def _held_out(
     if writers is None or dataset.writer_train is None:
         return None
     rest = torch.isin(dataset.writer_train, writers, invert=True)
-    return network.store(dataset.x_train[rest], network.standard), dataset.y_train[rest]
+    return network.store(dataset.x_train[rest]), dataset.y_train[rest]
 
 
 def draw_poisoners(federation: Federation, poisoners: int) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""How stored samples become a network's input: bytes as shares of one, standardised where asked for, cropped and flipped
-while training.
+"""How stored samples become a network's input: bytes as shares of one, standardised where asked for, cropped and
+flipped while training.
 
-Statistics come from the samples that clients train on. A crop shifts an image by up to `crop` pixels in both directions,
-and what moves in is black, as if the image had a black border; then each image is mirrored with probability 1/2.
+Statistics come from the samples that clients train on. A crop shifts an image by up to `crop` pixels in both
+directions, and what moves in is black, as if the image had a black border; then each image is mirrored with probability
+1/2.
 """
 
 from collections.abc import Iterator, Sequence

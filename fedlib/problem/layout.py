@@ -1,6 +1,6 @@
 """How a network's weights lie in one flat vector.
 
-Each linear or convolutional layer is a block of (outputs) x (inputs + 1): one row an output, the bias in the last
+Each linear or convolutional layer is a block of (outputs) x (inputs + 1): one row per output, the bias in the last
 column. So the bias is the weight of a feature that is always one, and server arithmetic is arithmetic on vectors.
 """
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, wraps
-from inspect import Parameter, signature
+from inspect import BoundArguments, Parameter, signature
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -146,26 +146,32 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def validated(function: Function) -> Function:
     """Check the arguments of every call against the annotations, and missing or unknown ones against the signature."""
-    parameters = signature(function).parameters
-    hints = get_type_hints(function, include_extras=True)
-    kinds = {name: hints[name] for name, parameter in parameters.items() if _is_checked(parameter, hints)}
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        bound = bind(function, arguments, options)
-        for name, value in bound.arguments.items():
-            if name in kinds:
-                bound.arguments[name] = checked(name, value, kinds[name])
+        bound = checked_arguments(function, arguments, options)
         return function(*bound.args, **bound.kwargs)
 
     return call  # type: ignore[return-value]  # the same signature, kept by `wraps`
+
+
+def checked_arguments(
+    function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
+) -> BoundArguments:
+    """The arguments of a call by name, each checked against its annotation."""
+    bound = bind(function, arguments, options)
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in signature(function).parameters.items():
+        if name in bound.arguments and _is_checked(parameter, hints):
+            bound.arguments[name] = checked(name, bound.arguments[name], hints[name])
+    return bound
 
 
 def _is_checked(parameter: Parameter, hints: dict[str, Any]) -> bool:
     return parameter.name in hints and parameter.kind is not Parameter.VAR_KEYWORD
 
 
-def bind(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]):
+def bind(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> BoundArguments:
     """The arguments by name, or a ValueError that says which one is missing or unknown and which there are."""
     try:
         return signature(function).bind(*arguments, **options)

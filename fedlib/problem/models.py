@@ -98,12 +98,19 @@ NETWORKS: dict[str, Callable[..., nn.Sequential]] = {
 }
 
 
-def build(name: str, classes: int, shape: tuple[int, ...], **options) -> nn.Sequential:
-    """A network by name for samples of this shape: (features,), (height, width) or (channels, height, width)."""
+def require_possible(name: str, options: dict) -> None:
+    """Refuse an unknown network, and options that it does not take."""
     if name not in NETWORKS:
         raise ValueError(f"unknown network {name!r}; known: {', '.join(sorted(NETWORKS))}")
-    bind(NETWORKS[name], (classes, tuple(shape)), options)
-    return NETWORKS[name](classes, tuple(shape), **{name: checked(name, value, Count) for name, value in options.items()})
+    bind(NETWORKS[name], (1, (1,)), options)
+    for option, value in options.items():
+        checked(option, value, Count)
+
+
+def build(name: str, classes: int, shape: tuple[int, ...], **options) -> nn.Sequential:
+    """A network by name for samples of this shape: (features,), (height, width) or (channels, height, width)."""
+    require_possible(name, options)
+    return NETWORKS[name](classes, tuple(shape), **options)
 
 
 def initialise(network: nn.Sequential, seed: int, rule: StartRule = "default") -> None:

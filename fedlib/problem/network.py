@@ -53,8 +53,8 @@ class Network:
         return layout.flatten(self.layers)
 
     def store(self, x: torch.Tensor) -> torch.Tensor:
-        """Samples as the engine keeps them. Dense networks: a design matrix of standardised floats with a last column of
-        ones. Others: images as they are, (height, width, channels)."""
+        """Samples as the engine keeps them. Dense networks: a design matrix of standardised floats with a last column
+        of ones. Others: images as they are, (height, width, channels)."""
         if not self.dense:
             return x.unsqueeze(-1) if x.ndim == 3 else x
         floats = as_floats(x.unsqueeze(-1) if x.ndim == 3 else x)

@@ -67,7 +67,7 @@ def quantity_gini(counts: np.ndarray) -> float:
 
 
 def per_client(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) -> pd.DataFrame:
-    """One row a client: its size and the measures of the module's table."""
+    """One row per client: its size and the measures of the module's table."""
     counts = class_counts(labels, parts, classes)
     return pd.DataFrame(
         {
@@ -82,7 +82,7 @@ def per_client(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) ->
 
 
 def summary(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) -> pd.DataFrame:
-    """One row a measure: mean, min and max over the clients. The Gini coefficient is one number for all clients."""
+    """One row per measure: mean, min and max over the clients. The Gini coefficient is one number for all clients."""
     table = per_client(labels, parts, classes).agg(["mean", "min", "max"]).T
     table.loc["quantity_gini"] = quantity_gini(class_counts(labels, parts, classes))
     return table.rename_axis("measure")

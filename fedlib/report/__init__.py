@@ -2,11 +2,11 @@
 
     show, drift, sliders            what notebooks call: figures with alt text and numbers, tables, verdicts, sliders
     settings, notebooks, usage      the Hydra config, the notebooks it asks for, and how a wrong word is answered
-    execute, batch                  one notebook through papermill; a whole report
+    execute, produce                one notebook through papermill; a whole report
     html, maths                     an executed notebook as one page that opens from disk
     index, scatter, verdicts        the page of all papers: printed against measured, and what the verdicts look like
     provenance                      where a page comes from
 
-Call `batch.build` for a report, `show.figure` and its neighbours in a notebook. Nothing is imported here: a kernel
+Call `produce.build` for a report, `show.figure` and its neighbours in a notebook. Nothing is imported here: a kernel
 needs only `show`, a wrong word on the command line only `usage`.
 """

@@ -59,5 +59,5 @@ def _require_arguments(algorithm: object, federation: object, rounds: object, ev
         raise TypeError(f"algorithm={algorithm!r} must be a method with its options, such as {example}")
     if not isinstance(federation, Federation):
         raise TypeError(f"federation is a {type(federation).__name__}: it must be what `fedlib.federate(...)` returns")
-    checked("rounds", rounds, Count)
+    algorithm.require_rounds(checked("rounds", rounds, Count))
     checked("every", every, Count)

@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import time
 import zipfile
 from collections.abc import Callable
@@ -29,7 +28,7 @@ import torch
 
 from fedlib import algorithms, data
 from fedlib.data.files import write_atomically, write_text
-from fedlib.problem import partition
+from fedlib.problem import check_federation, partition
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.limits import Count, Seed, check_fields
 from fedlib.runs.simulation import Progress, simulate
@@ -61,6 +60,8 @@ class Run:
     def __post_init__(self) -> None:
         """What is wrong here would else fail in a worker, or not before all other runs are done."""
         check_fields(self)
+        check_federation(self.federation | {"seed": self.seed})
+        algorithms.create(self.algorithm, **self.options).require_rounds(self.rounds)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -221,8 +222,3 @@ def _unpack(file: Path | BinaryIO) -> Progress:
             name.removeprefix("state."): torch.as_tensor(saved[name]) for name in saved if name.startswith("state.")
         }
         return Progress(int(saved["round"]), state, json.loads(str(saved["records"])))
-
-
-def forget(run: Run) -> None:
-    """Remove a run from the store."""
-    shutil.rmtree(run.folder, ignore_errors=True)

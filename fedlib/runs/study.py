@@ -25,13 +25,13 @@ def execute(runs: Iterable[Run], backend: str | None = None, workers: int | None
     """
     runs = list(runs)
     chosen = backends.load(backend)
-    workers = backends.cores() if workers is None else checked("workers", workers, Count)
+    many: int = backends.cores() if workers is None else checked("workers", workers, Count)
     unique = list({run.key: run for run in runs}.values())
     records = {run.key: stored for run in unique if (stored := store.load(run)) is not None}
     missing = [run for run in unique if run.key not in records]
     failures: dict[str, str] = {}
     with _bar(missing) as bar:
-        for run, outcome in chosen.outcomes(missing, workers, bar.update):
+        for run, outcome in chosen.outcomes(missing, many, bar.update):
             if isinstance(outcome, str):
                 failures[run.key] = outcome
             else:

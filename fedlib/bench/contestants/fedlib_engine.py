@@ -10,7 +10,7 @@ from fedlib.bench.contestants import NotAvailable, Play, Serve
 from fedlib.bench.workloads import Workload
 from fedlib.data import Dataset
 from fedlib.engine import threads
-from fedlib.engine.minibatches import client_positions
+from fedlib.engine.minibatches import client_minibatches
 from fedlib.problem import federation
 
 
@@ -56,7 +56,7 @@ def averaging(workload: Workload, federated: federation.Federation) -> Play:
 
 def group_rows(workload: Workload, federated: federation.Federation, round: int) -> list[torch.Tensor]:
     """The batches of each group's devices, joined: the devices of a group stand side by side."""
-    drawn = [client_positions(federated, client, work(workload), round) for client in range(workload.participants)]
+    drawn = [client_minibatches(federated, client, work(workload), round) for client in range(workload.participants)]
     chosen = [federated.rows[client][torch.as_tensor(batches[0])] for client, batches in enumerate(drawn)]
     size = workload.participants // workload.groups
     return [torch.cat(chosen[first : first + size]) for first in range(0, workload.participants, size)]

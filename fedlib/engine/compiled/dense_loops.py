@@ -375,7 +375,7 @@ def _add(total, part):
 
 @compiled
 def _exponential(x):
-    """exp(x) for x <= 0, to a unit or two in the last offsets: 2^n exp(r) with |r| <= log(2) / 2, and Taylor's sum for
+    """exp(x) for x <= 0, to a unit or two in the last place: 2^n exp(r) with |r| <= log(2) / 2, and Taylor's sum for
     exp(r)."""
     x = np.float32(-87) if x < np.float32(-87) else x
     # Adding 1.5 * 2^23 rounds to an integer, which fills the lowest bits.
