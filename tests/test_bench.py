@@ -261,7 +261,7 @@ def comes_to_a_stop(process) -> bool:
 def test_who_waits_is_stopped_and_wakes_for_its_turn(module):
     with referee.started({}) as running:
         running["instant"] = worker = referee.Worker(module("instant", INSTANT), W3)
-        referee._prepare(worker, referee.Measured())
+        referee.prepare(worker, referee.Measured())
         for _ in range(2):
             assert comes_to_a_stop(worker.process)
             assert worker.turn() >= 0
@@ -269,7 +269,7 @@ def test_who_waits_is_stopped_and_wakes_for_its_turn(module):
 
 
 def test_each_repetition_begins_with_another_contestant():
-    orders = [referee._rotated(["a", "b", "c"], repetition) for repetition in range(4)]
+    orders = [referee.rotated(["a", "b", "c"], repetition) for repetition in range(4)]
     assert [order[0] for order in orders] == ["a", "b", "c", "a"] and all(
         sorted(order) == ["a", "b", "c"] for order in orders
     )

@@ -105,8 +105,8 @@ def test_acfmos_step_in_full_is_gradient_descent_with_one_step(make_federation):
 def test_noise_of_a_minibatch_by_hand():
     # Two samples with gradients 1 and 3 (inputs 1 and 1): a batch of 20 errs by sqrt(1 / 20).
     x, errors = np.ones((2, 1)), np.array([[1.0], [3.0]])
-    assert lesson3._rmse(errors, x, (x**2).sum(1)) == pytest.approx(20**-0.5)
-    assert lesson3._rmse(errors - errors, x, (x**2).sum(1)) == 0
+    assert lesson3.rmse(errors, x, (x**2).sum(1)) == pytest.approx(20**-0.5)
+    assert lesson3.rmse(errors - errors, x, (x**2).sum(1)) == 0
 
 
 # --- digits ---

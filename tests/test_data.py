@@ -165,7 +165,7 @@ def truncate(file) -> None:
 def test_a_damaged_cache_is_set_aside_with_a_warning_and_fetched_again(place, source, harm, victim):
     data.load("toy")
     harm(place / "cache" / "data" / "toy" / victim)
-    cache._verified.clear()  # as in a new process
+    cache.verified.clear()  # as in a new process
     with pytest.warns(UserWarning, match="set aside as .*toy.corrupt-1"):
         assert_is_toy(data.load("toy"))
     assert source.calls == 2
@@ -201,7 +201,7 @@ def test_a_second_damaged_entry_gets_its_own_name(place, source):
     for number in (1, 2):
         data.load("toy")
         flip_a_byte(place / "cache" / "data" / "toy" / "x_test.npy")
-        cache._verified.clear()
+        cache.verified.clear()
         with pytest.warns(UserWarning, match=f"corrupt-{number}"):
             data.load("toy")
 

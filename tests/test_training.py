@@ -311,7 +311,7 @@ def test_training_in_chunks_changes_nothing(make_federation, monkeypatch, kind, 
     work = Work(lr=1, batch=BATCH, epochs=2, momentum=0.5)
     whole = rounds_of(engine.train, fed, cohort, work, step=pulled_by_memory)
     monkeypatch.setattr(training, "CHUNK_BYTES", bytes_allowed)
-    assert len(training._chunks(fed, 5, work)) > 1
+    assert len(training.chunks(fed, 5, work)) > 1
     parts = rounds_of(engine.train, fed, cohort, work, step=pulled_by_memory)
     assert torch.equal(parts.weights, whole.weights)
     assert all(torch.equal(parts.memory[name], whole.memory[name]) for name in whole.memory)
@@ -357,7 +357,7 @@ def test_the_number_of_threads_changes_no_bit(make_federation, monkeypatch, kind
     for count in (1, 2, 10):
         monkeypatch.setenv("FEDLIB_THREADS", str(count))
         monkeypatch.setattr(threads, "THREAD_FLOPS", 1)
-        assert len(training._chunks(fed, 10, work)) == count
+        assert len(training.chunks(fed, 10, work)) == count
         trained[count] = rounds_of(engine.train, fed, everyone(fed), work).weights
         stepped[count] = rounds_of(engine.train, fed, everyone(fed), work, step=step).weights
     assert torch.equal(trained[1], trained[2]) and torch.equal(trained[1], trained[10])

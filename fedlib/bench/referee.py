@@ -176,22 +176,22 @@ def contest(
             say(f"{workload.name}  {contestant.name} prepares and warms up")
             name, results[contestant.name] = contestant.name, Measured()
             running[name] = Worker(contestant, workload, pythons.get(name, sys.executable))
-            _guarded(running, name, results, lambda name=name: _prepare(running[name], results[name]))
+            _guarded(running, name, results, lambda name=name: prepare(running[name], results[name]))
         for repetition in range(repetitions):
-            for name in _rotated(list(running), repetition):
+            for name in rotated(list(running), repetition):
                 _guarded(running, name, results, lambda name=name: results[name].ms.append(running[name].turn()))
             shown = "  ".join(f"{name} {results[name].ms[-1]:.1f}" for name in running)
             say(f"{workload.name}  {repetition + 1}/{repetitions}  ms per round: {shown}")
 
 
-def _prepare(worker: Worker, result: Measured) -> None:
+def prepare(worker: Worker, result: Measured) -> None:
     result.facts = worker.ready()
     result.samples = worker.warm_up()
     result.rounds = worker.rounds["round"]
     worker.signal(signal.SIGSTOP)
 
 
-def _rotated(names: list[str], by: int) -> list[str]:
+def rotated(names: list[str], by: int) -> list[str]:
     """Another one begins each time, so that nobody always follows the same rival."""
     first = by % max(1, len(names))
     return names[first:] + names[:first]

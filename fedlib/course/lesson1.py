@@ -148,7 +148,7 @@ def familiar_and_foreign(characters: Characters, writers: int, seed: int) -> pd.
     half = len(kept) // 2
     seen, new = ((known[0][rows], known[1][rows]) for rows in (kept[:half], kept[half:]))
     tests = {"the same writers, new digits": new, "other writers": others}
-    rows = {name: [len(test[1]), _nearest(seen, test)] for name, test in tests.items()}
+    rows = {name: [len(test[1]), nearest(seen, test)] for name, test in tests.items()}
     return pd.DataFrame(rows, index=["digits", "accuracy"]).T.astype({"digits": int}).round(2).rename_axis("tested on")
 
 
@@ -157,7 +157,7 @@ def _digits(characters: Characters, writers: np.ndarray) -> tuple[np.ndarray, np
     return characters.images[rows].reshape(rows.sum(), -1).astype(np.int64), characters.labels[rows]
 
 
-def _nearest(seen: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> float:
+def nearest(seen: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> float:
     """Share of the test samples whose nearest neighbour has their label. Whole numbers: no rounding anywhere."""
     distance = (seen[0] ** 2).sum(axis=1) - 2 * test[0] @ seen[0].T
     return float((seen[1][distance.argmin(axis=1)] == test[1]).mean())

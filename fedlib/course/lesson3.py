@@ -441,7 +441,7 @@ def noise(seed: int, steps: int, lr: float, client: int = 0) -> pd.DataFrame:
     energy, first, rows = (x**2).sum(1), _errors(x, labels, w), []
     for step in range(steps + 1):
         here = _errors(x, labels, w)
-        rows.append({"step": step, "plain": _rmse(here, x, energy), "controlled": _rmse(here - first, x, energy)})
+        rows.append({"step": step, "plain": rmse(here, x, energy), "controlled": rmse(here - first, x, energy)})
         w = w - lr * ((here - first).T @ x / len(x) + anchor)
     return pd.DataFrame(rows).set_index("step")
 
@@ -453,7 +453,7 @@ def _errors(x: np.ndarray, labels: np.ndarray, w: np.ndarray) -> np.ndarray:
     return grown / grown.sum(1, keepdims=True) - labels
 
 
-def _rmse(errors: np.ndarray, x: np.ndarray, energy: np.ndarray) -> float:
+def rmse(errors: np.ndarray, x: np.ndarray, energy: np.ndarray) -> float:
     """Root of the expected squared distance between a minibatch's mean and the mean over all samples."""
     mean = errors.T @ x / len(x)
     variance = ((errors**2).sum(1) * energy).mean() - (mean**2).sum()

@@ -20,7 +20,7 @@ from fedlib.data.dataset import Arrays, sha256
 from fedlib.data.errors import Damaged
 
 HASHES = "hashes.json"
-_verified: dict[Path, tuple[int, int, int, str]] = {}  # file -> size, mtime, inode, hash; hashed once per process
+verified: dict[Path, tuple[int, int, int, str]] = {}  # file -> size, mtime, inode, hash; hashed once per process
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def map_verified(file: Path, digest: str) -> np.ndarray:
         raise Damaged(f"{file} is not readable: {error}") from error
     status = file.stat()
     stamp = (status.st_size, status.st_mtime_ns, status.st_ino, digest)
-    if _verified.get(file) != stamp:
+    if verified.get(file) != stamp:
         if (actual := sha256(array)) != digest:
             raise Damaged(f"{file} has SHA-256 {actual} instead of {digest}")
-        _verified[file] = stamp
+        verified[file] = stamp
     return array

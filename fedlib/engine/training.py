@@ -179,7 +179,7 @@ def _train_stepwise(
         steps[chosen] = minibatches.counts
         return rows, trained.memory
 
-    changes = threads.share_out(train_chunk, _chunks(federation, count, work))
+    changes = threads.share_out(train_chunk, chunks(federation, count, work))
     return Trained(weights, _remembered(cohort.memory, changes), steps, seen)
 
 
@@ -194,15 +194,15 @@ def _remembered(memory: Memory, changes: list[tuple[torch.Tensor, Memory]]) -> M
     return after
 
 
-def _chunks(federation: Federation, count: int, work: Work) -> list[slice]:
+def chunks(federation: Federation, count: int, work: Work) -> list[slice]:
     """One client per chunk for convolutional networks; stacked ones as wide as memory allows and threads can use."""
-    chunks = count
-    if federation.network.dense:
-        weights, batch = federation.network.size, work.width(federation)
-        width = max(1, CHUNK_BYTES // (4 * (2 * weights + 2 * batch * federation.x[0].numel())))
-        useful = min(threads.threads(), int(count * 6 * weights * batch // threads.THREAD_FLOPS)) or 1
-        chunks = min(count, -(-count // (width * useful)) * useful)  # each thread gets as many chunks as the others
-    return threads.slices(count, chunks)
+    if not federation.network.dense:
+        return threads.slices(count, count)
+    weights, batch = federation.network.size, work.width(federation)
+    width = max(1, CHUNK_BYTES // (4 * (2 * weights + 2 * batch * federation.x[0].numel())))
+    useful = min(threads.threads(), int(count * 6 * weights * batch // threads.THREAD_FLOPS)) or 1
+    wanted = -(-count // (width * useful)) * useful  # each thread gets as many chunks as the others
+    return threads.slices(count, min(count, wanted))
 
 
 def _descend(

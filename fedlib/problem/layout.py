@@ -22,9 +22,8 @@ class Block:
     def stop(self) -> int:
         return self.start + self.outputs * (self.inputs + 1)
 
-    def view(self, flat):
-        """The layer of flat vectors (..., weights), torch's or NumPy's, as (..., outputs, inputs + 1), without a
-        copy."""
+    def view(self, flat: torch.Tensor) -> torch.Tensor:
+        """The layer of flat vectors (..., weights) as (..., outputs, inputs + 1); no copy where they lie whole."""
         return flat[..., self.start : self.stop].reshape(*flat.shape[:-1], self.outputs, self.inputs + 1)
 
 

@@ -213,7 +213,7 @@ def _errors(blocks, weights, samples, y, rows, share, scratch, offsets, wants_lo
     _softmax(error, classes)
     if wants_loss:
         for sample in range(len(rows)):
-            loss -= share[sample] * _logarithm(_largest(error[sample * classes : (sample + 1) * classes]))
+            loss -= share[sample] * logarithm(_largest(error[sample * classes : (sample + 1) * classes]))
     for sample in range(len(rows)):
         error[sample * classes + y[rows[sample]]] -= ONE
     _weigh(error, classes, share)
@@ -256,7 +256,7 @@ def _softmax(values, classes):
         for j in range(classes):
             logits[j] -= top
     for j in range(len(values)):
-        values[j] = _exponential(values[j])
+        values[j] = exponential(values[j])
     for first in range(0, len(values), classes):
         logits = values[first : first + classes]
         total = ZERO
@@ -374,7 +374,7 @@ def _add(total, part):
 
 
 @compiled
-def _exponential(x):
+def exponential(x):
     """exp(x) for x <= 0, to a unit or two in the last place: 2^n exp(r) with |r| <= log(2) / 2, and Taylor's sum for
     exp(r)."""
     x = np.float32(-87) if x < np.float32(-87) else x
@@ -398,7 +398,7 @@ SMALLEST_NORMAL = np.float32(1.17549435e-38)
 
 
 @compiled
-def _logarithm(x):
+def logarithm(x):
     """log(x) for a float32 in 0 ... 1, in float64: e log(2) + 2 artanh((m - 1) / (m + 1)) for x = 2^e m. Smaller
     numbers than float32 holds in full count as the smallest of these."""
     if x != x:
