@@ -394,6 +394,14 @@ def test_projection_gives_the_nearest_point_of_the_simplex(raw, seed):
     np.testing.assert_allclose(fedpac.project_to_simplex(torch.as_tensor(nearest)), nearest, atol=1e-9)
 
 
+def test_feddbes_memory_steps_with_the_rate_of_its_round(make_federation):
+    fed, algorithm = make_federation(), method("feddbe", final_lr=0.0, rounds=2)
+    first = algorithm.round(fed, algorithm.init(fed), 1)
+    second = algorithm.round(fed, first, 2)
+    assert first["memory"].any()
+    assert torch.equal(second["memory"], first["memory"]), "in the last round the rate is zero"
+
+
 def test_class_statistics_equal_plain_loops(make_federation):
     fed = make_federation()
     gram, variance, bound = fedpac.class_statistics(fed).values()

@@ -1,13 +1,14 @@
 """FedGS and the methods it is compared with: against readable loops, special cases and numbers worked out by hand."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, sqrt
 
 import numpy as np
 import pytest
 import torch
 from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
-from helpers import assert_equal as assert_near
+from helpers import assert_equal as assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from readable_fedgs import (
@@ -33,6 +34,8 @@ from fedlib.data.dataset import from_arrays
 from fedlib.engine import evaluation, readable, threads
 from fedlib.problem import Network, federation, layout, models
 from fedlib.problem.queues import SampleQueues
+
+assert_equal = partial(assert_close, relative=2e-5)  # deep networks, several rounds
 
 CLIENTS, WRITERS, CLASSES, SIDE = 11, 14, 4, 8
 LOCAL = {"lr": 0.2, "batch": 7, "epochs": 2, "participation": 0.5}
@@ -83,10 +86,6 @@ def deal(monkeypatch):
         return federation.federate("written", "by_writer", clients, network, **options)
 
     return make
-
-
-def assert_equal(fast: torch.Tensor, slow: torch.Tensor, relative: float = 2e-5) -> None:
-    assert_near(fast, slow, relative)
 
 
 def assert_same_model(name: str, options: dict, fed, reference: str = "fedavg", rounds: int = 3, **local) -> None:
@@ -360,7 +359,7 @@ def test_ida_and_its_variants_weigh_the_trained_models_by_hand(deal):
     for name, factor in factors.items():
         alpha = factor / (local.double() - mean).abs().sum(1).numpy()
         expected = (torch.as_tensor(alpha / alpha.sum()).unsqueeze(1) * local).sum(0)
-        assert_equal(after_rounds(create(name, **LOCAL), fed, 1)["weights"], expected, 1e-6)
+        assert_equal(after_rounds(create(name, **LOCAL), fed, 1)["weights"], expected, relative=1e-6)
     assert training_accuracy(fed, local, clients).tolist() == pytest.approx(accuracy)
     assert min(accuracy) < max(accuracy), "else the inverse accuracies would change nothing"
 
