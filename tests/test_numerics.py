@@ -261,9 +261,9 @@ def building_blocks() -> dict[str, str]:
 SAVED = {
     "a dense network": "c51a7ba25f82",
     "a convolutional network": "452497c46df7",
-    "a dense network on cropped pictures": "25e1ed51895a",
-    "its losses": "8ec8f2f1f506",
-    "a convolutional network on cropped pictures": "e27197b8004b",
+    "a dense network on cropped pictures": "8da56eab628b",
+    "its losses": "8539e369f262",
+    "a convolutional network on cropped pictures": "41829ab43c4d",
     "stacked products": "f97e832d7022",
     "a tall product": "2f62c731704d",
     "a weighted sum": "5e491d16bfeb",

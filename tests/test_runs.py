@@ -135,8 +135,8 @@ def test_numpys_whole_numbers_are_whole_numbers(make_federation, store_folder):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"seed": "one"}, "seed='one' must be a whole number of at least 0"),
-        ({"seed": -1}, "seed=-1 must be a whole number of at least 0"),
+        ({"seed": "one"}, "seed='one' must be a whole number in \\[0, 4294967295\\]"),
+        ({"seed": -1}, "seed=-1 must be a whole number in \\[0, 4294967295\\]"),
         ({"seed": 0.0}, "seed=0.0 must be a whole number"),
         ({"rounds": 0}, "rounds=0 must be a whole number of at least 1"),
         ({"rounds": 1.5}, "rounds=1.5 must be a whole number of at least 1"),
