@@ -364,9 +364,10 @@ def test_the_number_of_threads_changes_no_bit(make_federation, monkeypatch, kind
     assert torch.equal(stepped[1], stepped[2]) and torch.equal(stepped[1], stepped[10])
 
 
+@pytest.mark.parametrize("work", ["epochs with momentum", "epochs with decay"])
 @pytest.mark.parametrize("own_loss", [False, True])
-def test_a_clients_training_does_not_depend_on_its_company_or_its_place(make_federation, own_loss):
-    fed, work = make_federation("dense"), WORKS["epochs with momentum"]
+def test_a_clients_training_does_not_depend_on_its_company_or_its_place(make_federation, own_loss, work):
+    fed, work = make_federation("dense"), WORKS[work]
     step = descending(lambda representation, logits, batch: batch.cross_entropy(logits)) if own_loss else None
 
     def trained(clients):

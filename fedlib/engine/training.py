@@ -17,9 +17,8 @@ from fedlib.engine.exact import weighted_sum
 from fedlib.engine.minibatches import Minibatches, Work, draw
 from fedlib.problem import Federation
 
-CHUNK_BYTES = (
-    8 * 2**20
-)  # stacked clients share a chunk whose weights and samples stay in the cache, also of two processes
+# Stacked clients share a chunk whose weights and samples stay in the cache, also of two processes.
+CHUNK_BYTES = 8 * 2**20
 STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
 
 Memory = Mapping[str, torch.Tensor]
@@ -222,10 +221,11 @@ def _descend(
     pull, shift = work.weight_decay + proximal, _shift(cohort, proximal)
     losses, samples = torch.zeros(len(order), dtype=torch.float64), torch.zeros(len(order), dtype=torch.float64)
     first_steps, counts = minibatches.spans[:-1][order], minibatches.counts[order]
+    one_rate = cohort.rates is None and work.decay == 1.0
     for number in range(int(counts.max(initial=0))):
         active = int((counts > number).sum())
         now, remembered = weights[:active], {name: values[:active] for name, values in memory.items()}
-        batch = _batch(federation, minibatches, first_steps[:active] + number, work, wants_losses)
+        batch = _batch(federation, minibatches, first_steps[:active] + number, work, one_rate, wants_losses)
         update, new_memory = step(now, remembered, batch)
         if pull:
             update = update.add(now, alpha=pull)
@@ -252,17 +252,21 @@ def _move(weights: torch.Tensor, update: torch.Tensor, rate: torch.Tensor | floa
 
 
 def _batch(
-    federation: Federation, minibatches: Minibatches, steps: np.ndarray, work: Work, wants_losses: bool
+    federation: Federation,
+    minibatches: Minibatches,
+    steps: np.ndarray,
+    work: Work,
+    one_rate: bool,
+    wants_losses: bool,
 ) -> Batch:
-    """The minibatches of these steps. Stacked ones are padded to one width, whoever trains beside them: padding changes
-    how a loss is summed up, and company must not."""
+    """The minibatches of these steps. Stacked ones are padded to one width, and a rate is one number or a column,
+    whoever trains beside them: both change how sums are rounded, and company must not."""
     network = federation.network
     width = work.width(federation) if network.dense else int((minibatches.last - minibatches.first)[steps].max())
     places, share = minibatches.stacked(steps, width)
     draws = None if minibatches.draws is None else minibatches.draws[places]
     rates = minibatches.rates[steps]
-    shared = bool((rates == rates[0]).all())
-    rate = float(rates[0]) if shared else torch.from_numpy(rates).unsqueeze(1)
+    rate = float(rates[0]) if one_rate else torch.from_numpy(rates).unsqueeze(1)
     return Batch(federation, torch.from_numpy(minibatches.rows[places]), share, rate, draws, wants_losses)
 
 
