@@ -21,6 +21,8 @@ from fedlib.bench.workloads import W1, W2, W3, W4, WORKLOADS
 from fedlib.engine.minibatches import client_minibatches
 from fedlib.problem import layout
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "W1": replace(W1, clients=5, size=41, participants=3, batch=16),
     "W2": replace(W2, clients=3, size=11, participants=3, batch=4),

@@ -24,9 +24,10 @@ from fedlib.report.notebooks import START, discover, lessons
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[test]'")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium on this machine (on Debian: apt install chromium)"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (on Debian: apt install chromium)"),
+]
 
 SCREENSHOTS = Path(os.environ.get("FEDLIB_SCREENSHOTS") or REPOSITORY / "artifacts" / "browser")
 PAPER_PAGES = [f"{notebook.slug}.html" for notebook in discover(REPOSITORY)]

@@ -20,6 +20,8 @@ from fedlib.report.notebooks import discover, parameters
 from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.report.usage import UsageError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def workbook(tmp_path: Path) -> Path:

@@ -28,6 +28,8 @@ from fedlib.runs.backends import legs, slurm
 from fedlib.runs.simulation import Progress
 from fedlib.runs.store import Run
 
+pytestmark = pytest.mark.slow
+
 DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.5, "l2": 0.01}  # ragged clients
 LOCAL = {"participation": 0.5, "lr": 0.2, "batch": 7, "steps": 3}
 PATIENCE = 60

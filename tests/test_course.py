@@ -23,6 +23,8 @@ from fedlib.data.files import write_text
 from fedlib.report import index
 from fedlib.report.notebooks import discover, lessons
 
+pytestmark = pytest.mark.slow
+
 
 @exercise("1.2", "The share of the largest class")
 def largest_share(answer):

@@ -22,6 +22,8 @@ from fedlib import engine, numerics
 from fedlib.engine import convolution, dense
 from fedlib.problem import Network, layout, models
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(fedlib.__file__).parents[1]
 AVX2 = {"sse4_2", "avx", "avx2", "fma"}
 AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512_vbmi2"}

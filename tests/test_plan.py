@@ -23,6 +23,8 @@ from fedlib.runs.plan import kinds, measure
 from fedlib.runs.plan.kinds import Cost
 from fedlib.runs.study import Run
 
+pytestmark = pytest.mark.slow
+
 # Counted by hand from the notebooks and conf/paper; a run that a notebook asks for twice counts once. Beyond quick
 # scale those with other numbers of methods, columns or seeds.
 COUNTS: dict[str, dict[str, int]] = {

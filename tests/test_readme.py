@@ -20,6 +20,8 @@ from fedlib.commands.reports import check
 from fedlib.judging import ledger
 from fedlib.report.notebooks import START, cells, discover
 
+pytestmark = pytest.mark.slow
+
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 START_NOTEBOOK = REPOSITORY / "notebooks" / "00_start_here.ipynb"
 PAPER_NOTEBOOKS = [notebook for notebook in discover(REPOSITORY) if notebook.paper in ledger.papers()]

@@ -38,7 +38,7 @@ class Limit:
             return (
                 "" if self.low == -math.inf else f"above {self.low:g}" if self.low_open else f"of at least {self.low:g}"
             )
-        return f"in {'(' if self.low_open else '['}{self.low:g}, {self.high:g}{')' if self.high_open else ']'}"
+        return f"in {'(' if self.low_open else '['}{self.low:.10g}, {self.high:.10g}{')' if self.high_open else ']'}"
 
 
 Count = Annotated[int, Limit(1)]  # clients, rounds, samples per minibatch
