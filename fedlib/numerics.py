@@ -42,15 +42,27 @@ def processor_flags() -> set[str]:
         return set()
 
 
-def settings(flags: set[str], mode: str = "reproducible") -> dict[str, str]:
+def settings(flags: set[str], chosen: str = "reproducible") -> dict[str, str]:
     """The environment that fixes the digits on a processor with these flags; in the mode "native" only the threads."""
-    if mode not in MODES:
-        raise ValueError(f"FEDLIB_NUMERICS={mode!r} must be one of {', '.join(MODES)}")
-    if mode == "native":
+    if chosen not in MODES:
+        raise ValueError(f"FEDLIB_NUMERICS={chosen!r} must be one of {', '.join(MODES)}")
+    if chosen == "native":
         return THREADS
     isa = AVX2 if not flags or {"avx2", "fma"} <= flags else FLOOR
     beyond = " ".join(name for name, flag in NUMPY_BEYOND_AVX2.items() if flag in flags)
     return THREADS | isa | ({"NPY_DISABLE_CPU_FEATURES": beyond} if beyond else {})
+
+
+def mode() -> str:
+    """How digits are fixed in this process: one of `MODES`."""
+    return os.environ.get("FEDLIB_NUMERICS", "reproducible")
+
+
+def instructions() -> str:
+    """The instruction set in use: "avx2", "sse4" on processors without it, or what the libraries choose."""
+    if mode() == "native":
+        return "native"
+    return "avx2" if settings(processor_flags())["MKL_CBWR"] == "AVX2" else "sse4"
 
 
 def pin() -> None:
@@ -59,7 +71,7 @@ def pin() -> None:
     What the user has set stays, but for OpenBLAS's threads: they would change digits, and cores are used otherwise.
     """
     late = [name for name in ("numpy", "torch") if name in sys.modules]
-    wanted = settings(processor_flags(), os.environ.get("FEDLIB_NUMERICS", "reproducible"))
+    wanted = settings(processor_flags(), mode())
     missing = any(name not in os.environ for name in wanted)
     for name, value in wanted.items():
         os.environ.setdefault(name, value)

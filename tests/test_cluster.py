@@ -22,11 +22,11 @@ from fedlib.commands.dask_cli import with_defaults
 from fedlib.report.produce import kernel_environment
 from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.report.usage import UsageError
-from fedlib.runs import backends, store, study
+from fedlib.runs import backends, store, study, versions
 from fedlib.runs.backends import dask as client
 from fedlib.runs.backends import legs, slurm
+from fedlib.runs.run import Run, federation_of
 from fedlib.runs.simulation import Progress
-from fedlib.runs.store import Run
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ def long_runs() -> list[Run]:
 
 
 def records_bytes(run: Run) -> bytes:
-    return (run.folder / "records.csv").read_bytes()
+    return (store.folder_of(run) / "records.csv").read_bytes()
 
 
 def computed_elsewhere(runs: list[Run], folder: Path, monkeypatch) -> list[bytes]:
@@ -158,11 +158,11 @@ def computed_elsewhere(runs: list[Run], folder: Path, monkeypatch) -> list[bytes
 
 
 def under_way(run: Run) -> bool:
-    return (run.folder / "checkpoint.npz").exists()
+    return (store.folder_of(run) / "checkpoint.npz").exists()
 
 
 def about(run: Run) -> dict:
-    return json.loads((run.folder / "run.json").read_text())
+    return json.loads((store.folder_of(run) / "run.json").read_text())
 
 
 # Same bytes
@@ -177,11 +177,11 @@ def test_legs_of_one_round_give_the_bytes_of_the_in_process_backend_and_leave_on
     frame = study.execute(runs, backend="dask")
     assert [records_bytes(run) for run in runs] == expected
     assert frame["method"].drop_duplicates().tolist() == list(methods)
-    assert {file.name for run in runs for file in run.folder.iterdir()} == {"records.csv", "run.json"}
+    assert {file.name for run in runs for file in store.folder_of(run).iterdir()} == {"records.csv", "run.json"}
     assert not any((cluster.folder / name / "runs").exists() for name in cluster.workers)
     facts = about(runs[0])
-    assert facts["partition"] == store.federation(runs[0]).fingerprint
-    assert facts["versions"] == store.versions() and facts["seconds"] > 0 and facts["resumed"] is False
+    assert facts["partition"] == federation_of(runs[0]).fingerprint
+    assert facts["versions"] == versions.versions() and facts["seconds"] > 0 and facts["resumed"] is False
 
 
 def test_a_checkpoint_of_the_store_is_continued_and_only_the_rest_is_counted(
@@ -192,12 +192,12 @@ def test_a_checkpoint_of_the_store_is_continued_and_only_the_rest_is_counted(
 
     def stop(progress: Progress) -> None:
         if progress.round == 3:
-            store.write_checkpoint(run.folder / "checkpoint.npz", progress)
+            store.write_checkpoint(store.folder_of(run) / "checkpoint.npz", progress)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.perform(run, None, stop)
-    assert [found.key for found, _ in client.outcomes([run], 2, counted.append)] == [run.key]
+        run.compute(None, stop)
+    assert [found.name for found, _ in client.outcomes([run], 2, counted.append)] == [run.name]
     assert counted == [1, 1, 1, 1]
     assert records_bytes(run) == expected
     assert about(run)["resumed"] is True
@@ -273,7 +273,7 @@ def test_an_interrupted_study_keeps_what_is_filed_and_calls_back_the_rest(cluste
     first, _ = next(begun)
     begun.close()
     assert store.load(first) is not None
-    assert [store.load(run) for run in runs if run.key != first.key] == [None, None]
+    assert [store.load(run) for run in runs if run.name != first.name] == [None, None]
     connection = client.connect(2)
     wait_for(lambda: connection.run_on_scheduler(lambda dask_scheduler: not dask_scheduler.tasks), "tasks are left")
 

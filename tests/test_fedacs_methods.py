@@ -298,7 +298,7 @@ def test_what_a_selector_knows_survives_a_checkpoint(skewed, name, tmp_path):
     algorithm = method(name)
     state = after_rounds(algorithm, skewed, 3)
     store.write_checkpoint(tmp_path / "checkpoint.npz", Progress(3, state, []))
-    saved = store.read_checkpoint(tmp_path / "checkpoint.npz").state
+    saved = store.read_checkpoint(tmp_path / "checkpoint.npz")[0].state
     one, other = algorithm.round(skewed, state, 4), algorithm.round(skewed, saved, 4)
     assert one.keys() == other.keys()
     assert all(torch.equal(one[key], other[key]) for key in one)

@@ -98,8 +98,8 @@ def test_the_main_run_of_fedgs_is_a_cell_of_both_surfaces():
     main = experiments.table2(SMALL, [], 2, range(1))[0]
     by_work = experiments.over_batch_and_iterations(SMALL, [4, 8], [3], 2, range(1))
     by_size = experiments.over_groups_and_selected(SMALL, [10, 20], [5, 10], 2, range(1))
-    assert [run.key == main.key for run in by_work] == [True, False]
-    assert [run.key == main.key for run in by_size] == [False, True, False, False]
+    assert [run.name == main.name for run in by_work] == [True, False]
+    assert [run.name == main.name for run in by_size] == [False, True, False, False]
 
 
 def test_without_selection_all_devices_are_drawn():

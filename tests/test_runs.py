@@ -26,8 +26,8 @@ from fedlib.data.files import write_atomically
 from fedlib.problem import federation
 from fedlib.runs import backends, store, study
 from fedlib.runs.backends import inprocess, processes
+from fedlib.runs.run import Run
 from fedlib.runs.simulation import Progress
-from fedlib.runs.store import Run
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def toy_run(algorithm: str = "fedavg", rounds: int = 6, seed: int = 0, every: in
 
 
 def records_bytes(run: Run) -> bytes:
-    return (run.folder / "records.csv").read_bytes()
+    return (store.folder_of(run) / "records.csv").read_bytes()
 
 
 def computed_elsewhere(run: Run, folder: Path, monkeypatch) -> bytes:
@@ -131,7 +131,7 @@ def test_a_name_instead_of_a_method_or_a_description_instead_of_a_federation_is_
 
 def test_numpys_whole_numbers_are_whole_numbers(make_federation, store_folder):
     assert simulate(algorithms.create("fedavg", **LOCAL), make_federation(), np.int64(2))["round"].tolist() == [0, 1, 2]
-    assert toy_run(rounds=np.int64(6), seed=np.int32(0)).key == toy_run().key
+    assert toy_run(rounds=np.int64(6), seed=np.int32(0)).name == toy_run().name
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_resuming_after_any_round_equals_the_uninterrupted_run(make_federation, 
     for stopping_at in (1, 2, 3, 4, 5):
         with pytest.raises(Stop):
             simulate(algorithm, fed, 5, every=2, after_round=stop)
-        saved = store.read_checkpoint(tmp_path / "checkpoint.npz")
+        saved, _ = store.read_checkpoint(tmp_path / "checkpoint.npz")
         assert saved.round == stopping_at
         pd.testing.assert_frame_equal(simulate(algorithm, fed, 5, every=2, progress=saved), whole, check_exact=True)
 
@@ -202,7 +202,7 @@ def test_checkpoints_keep_every_bit(tmp_path):
     state = {"weights": torch.rand(7), "seen": torch.tensor([True, False]), "count": torch.tensor(3)}
     records = [{"round": 0, "loss": 0.1 + 0.2}, {"round": 1, "loss": float("nan")}, {"round": 2, "loss": 1e-300}]
     store.write_checkpoint(tmp_path / "checkpoint.npz", Progress(1, state, records))
-    back = store.read_checkpoint(tmp_path / "checkpoint.npz")
+    back, _ = store.read_checkpoint(tmp_path / "checkpoint.npz")
     assert back.round == 1
     assert repr(back.records) == repr(records)
     for name, tensor in state.items():
@@ -243,16 +243,16 @@ def test_an_unreadable_checkpoint_is_set_aside_and_the_run_starts_afresh(
 ):
     run = toy_run()
     expected = computed_elsewhere(run, tmp_path / "other", monkeypatch)
-    run.folder.mkdir(parents=True)
-    checkpoint = run.folder / "checkpoint.npz"
+    store.folder_of(run).mkdir(parents=True)
+    checkpoint = store.folder_of(run) / "checkpoint.npz"
     state = {"weights": torch.ones(30)}
     store.write_checkpoint(checkpoint, Progress(2, state, [{"round": 0, "loss": 1.0}]))
     checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     damaged = checkpoint.read_bytes()
     store.compute(run)
     assert records_bytes(run) == expected
-    assert (run.folder / "checkpoint.unreadable").read_bytes() == damaged
-    assert f"checkpoint of run {run.key} set aside" in capsys.readouterr().out
+    assert (store.folder_of(run) / "checkpoint.unreadable").read_bytes() == damaged
+    assert f"checkpoint of run {run.name} set aside" in capsys.readouterr().out
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -291,8 +291,9 @@ def test_a_run_whose_last_write_fails_is_not_finished_and_can_be_repeated(store_
 COMPUTE_SLOWLY = """
 import fedlib, json, sys, time
 from fedlib.runs import store
+from fedlib.runs.run import Run
 store.CHECKPOINT_SECONDS = 0.0
-store.compute(store.Run(**json.loads(sys.argv[1])), after_round=lambda progress: time.sleep(0.05))
+store.compute(Run(**json.loads(sys.argv[1])), after_round=lambda progress: time.sleep(0.05))
 """
 
 
@@ -312,34 +313,34 @@ def wait_for(condition, process: subprocess.Popen, seconds: float = 60) -> None:
 
 def further(checkpoint: Path, round: int) -> bool:
     """Whether the checkpoint of a run is past this round."""
-    progress = store.read_checkpoint(checkpoint)
+    progress, _ = store.read_checkpoint(checkpoint)
     return progress is not None and progress.round > round
 
 
 def test_a_killed_run_continues_to_the_same_bytes(store_folder, tmp_path, monkeypatch):
     run = toy_run("acfmo", rounds=200, every=7)
     expected = computed_elsewhere(run, tmp_path / "other", monkeypatch)
-    checkpoint, reached = run.folder / "checkpoint.npz", 0
+    checkpoint, reached = store.folder_of(run) / "checkpoint.npz", 0
     for _ in range(2):
         process = compute_in_a_process(run)
         wait_for(partial(further, checkpoint, reached), process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert store.load(run) is None
-        reached = store.read_checkpoint(checkpoint).round
+        reached = store.read_checkpoint(checkpoint)[0].round
         assert 0 < reached < run.rounds
     seen = []
     store.compute(run, after_round=lambda progress: seen.append(progress.round))
     assert seen[0] == reached + 1, "it continues where it was killed"
     assert records_bytes(run) == expected
-    assert json.loads((run.folder / "run.json").read_text())["resumed"] is True
+    assert json.loads((store.folder_of(run) / "run.json").read_text())["resumed"] is True
     assert not checkpoint.exists()
 
 
 def test_a_run_that_another_process_computes_is_waited_for(store_folder):
     run = toy_run(rounds=30)
     process = compute_in_a_process(run)
-    wait_for((run.folder / "checkpoint.npz").exists, process)
+    wait_for((store.folder_of(run) / "checkpoint.npz").exists, process)
     seen = []
     records = store.compute(run, after_round=lambda progress: seen.append(progress.round))
     assert process.wait() == 0
@@ -364,12 +365,12 @@ def test_threads_that_ask_for_the_same_run_compute_it_once(store_folder):
         pd.testing.assert_frame_equal(records, found[0], check_exact=True)
 
 
-# The key
+# The name
 
 
-def test_the_label_is_no_part_of_the_key_but_all_that_changes_results_is(store_folder):
+def test_the_label_is_no_part_of_the_name_but_all_that_changes_results_is(store_folder):
     run = toy_run()
-    assert toy_run(label={"method": "FedAvg"}).key == run.key
+    assert toy_run(label={"method": "FedAvg"}).name == run.name
     others = [
         toy_run(lr=0.3),
         toy_run(rounds=7),
@@ -378,20 +379,20 @@ def test_the_label_is_no_part_of_the_key_but_all_that_changes_results_is(store_f
         Run("fedala", DEAL, 6, 0, METHODS["fedala"]),
         Run("fedavg", DEAL | {"alpha": 0.4}, 6, 0, METHODS["fedavg"]),
     ]
-    keys = [run.key, *(other.key for other in others)]
-    assert len(set(keys)) == len(keys)
+    names = [run.name, *(other.name for other in others)]
+    assert len(set(names)) == len(names)
 
 
-def test_defaults_spelled_out_or_not_give_the_same_key(store_folder):
+def test_defaults_spelled_out_or_not_give_the_same_name(store_folder):
     run = toy_run()
-    assert toy_run(momentum=0.0, epochs=None).key == run.key
+    assert toy_run(momentum=0.0, epochs=None).name == run.name
     spelled = DEAL | {"network": "softmax", "samples": None, "min_size": 1}
-    assert Run("fedavg", spelled, 6, 0, METHODS["fedavg"]).key == run.key
-    assert Run("fedavg", dict(reversed(DEAL.items())), 6, 0, METHODS["fedavg"]).key == run.key
-    assert Run("fedavg", DEAL | {"min_size": 2}, 6, 0, METHODS["fedavg"]).key != run.key
+    assert Run("fedavg", spelled, 6, 0, METHODS["fedavg"]).name == run.name
+    assert Run("fedavg", dict(reversed(DEAL.items())), 6, 0, METHODS["fedavg"]).name == run.name
+    assert Run("fedavg", DEAL | {"min_size": 2}, 6, 0, METHODS["fedavg"]).name != run.name
 
 
-def test_replaced_data_gives_another_key_and_other_records(store_folder, tmp_path):
+def test_replaced_data_gives_another_name_and_other_records(store_folder, tmp_path):
     first = store.compute(toy_run())
     write_data(tmp_path / "data", seed=1)
     second = store.compute(toy_run())
@@ -406,15 +407,6 @@ def test_an_unknown_method_or_option_is_answered_before_anything_runs(store_fold
     with pytest.raises(ValueError, match="fedavg has no option rate; it has: participation, lr"):
         study.execute([toy_run(), toy_run(rate=0.1)])
     assert not store_folder.exists()
-
-
-def test_the_code_that_runs_depend_on_is_part_of_the_key():
-    """What a method imports from the package is digested, or is data (in the key by its bytes) or pins numerics."""
-    told = "import fedlib.algorithms, sys; print(*(name for name in sys.modules if name.startswith('fedlib.')))"
-    root = Path(fedlib.__file__).parents[1]
-    found = subprocess.run([sys.executable, "-c", told], cwd=root, capture_output=True, text=True, check=True).stdout
-    digested = {name.removesuffix(".py") for name in store.CODE} | {"data", "numerics"}
-    assert {name.split(".")[1] for name in found.split()} <= digested
 
 
 # Studies
@@ -433,7 +425,7 @@ def test_the_number_of_processes_changes_no_byte(store_folder, tmp_path, monkeyp
     for backend, workers in (("inprocess", None), ("processes", 2)):
         monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / backend))
         frames.append(study.execute(runs, backend=backend, workers=workers))
-        files.append({run.key: records_bytes(run) for run in runs})
+        files.append({run.name: records_bytes(run) for run in runs})
     assert len(files[0]) == 5
     assert files[0] == files[1]
     pd.testing.assert_frame_equal(*frames, check_exact=True)
@@ -451,7 +443,7 @@ def test_a_study_is_one_tidy_frame_in_the_order_of_its_runs(store_folder):
 
 def test_finished_runs_are_read_back_to_the_last_bit_and_not_repeated(store_folder, monkeypatch):
     first = study.execute(grid(), backend="inprocess")
-    monkeypatch.setattr(store, "simulate", None)  # would fail if called
+    monkeypatch.setattr(fedlib.runs.run, "simulate", None)  # would fail if called
     pd.testing.assert_frame_equal(study.execute(grid(), backend="inprocess"), first, check_exact=True)
 
 
@@ -528,7 +520,7 @@ def test_every_backend_has_the_documented_functions_and_a_config(name):
 def test_a_backend_counts_the_rounds_it_computes(store_folder, backend):
     runs, counted = [toy_run(seed=seed) for seed in (0, 1)], []
     outcomes = list(backends.load(backend).outcomes(runs, 2, counted.append))
-    assert {run.key for run, _ in outcomes} == {run.key for run in runs}
+    assert {run.name for run, _ in outcomes} == {run.name for run in runs}
     assert sum(counted) == 12
 
 
@@ -556,10 +548,11 @@ def test_the_environment_names_backend_and_workers(store_folder, monkeypatch):
 def test_what_was_run_is_told_beside_the_records(store_folder):
     run = toy_run()
     store.compute(run)
-    about = json.loads((run.folder / "run.json").read_text())
-    assert about["algorithm"] == "fedavg"
-    assert about["options"]["momentum"] == 0.0
-    assert about["federation"]["network"] == "softmax"
+    about = json.loads((store.folder_of(run) / "run.json").read_text())
+    assert (about["name"], about["maker"], about["kind"]) == (run.name, run.maker, run.kind)
+    assert about["asked"]["algorithm"] == "fedavg"
+    assert about["asked"]["options"] == METHODS["fedavg"]
+    assert about["asked"]["federation"] == DEAL
     assert about["partition"] == federation.federate(**DEAL, seed=0).fingerprint
-    assert about["versions"]["torch"] == torch.__version__
+    assert about["versions"]["torch"] == torch.__version__.split("+")[0]
     assert about["resumed"] is False

@@ -3,10 +3,18 @@
     reports     no command, only settings: execute the notebooks and write their pages
     catalogue   `list`: what there is
     plan_cli    `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
+    record_cli  `record`: put finished runs into the record
+    verify_cli  `verify`: recompute what is recorded, and compare
     dask_cli    `dask`: a scheduler or workers on other machines
 
 `allowed` says what each setting may be. A command is imported when it is called: a wrong word need not wait for torch.
 """
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
-COMMANDS = {"list": "catalogue", "plan": "plan_cli", "dask": "dask_cli"}  # word -> module
+COMMANDS = {  # word -> module
+    "list": "catalogue",
+    "plan": "plan_cli",
+    "record": "record_cli",
+    "verify": "verify_cli",
+    "dask": "dask_cli",
+}

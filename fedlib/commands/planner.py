@@ -19,16 +19,16 @@ from fedlib.commands.find_runs import run_up_to_studies
 from fedlib.report.execute import environment
 from fedlib.report.notebooks import Notebook, selection, values_of
 from fedlib.report.produce import kernel_environment
-from fedlib.runs import store, study
+from fedlib.runs import study
 from fedlib.runs.bars import quiet
 from fedlib.runs.plan import kinds
 from fedlib.runs.plan.kinds import Cost
-from fedlib.runs.store import Run
+from fedlib.runs.run import Run
 
 Measure = Callable[[list[Run]], Iterator[Cost | str]]  # for each run the cost of its kind, or why it is not known
 
 
-class Task(NamedTuple):
+class PlannedRun(NamedTuple):
     """A run with its identity and its kind, which take a while to spell out."""
 
     run: Run
@@ -41,7 +41,7 @@ class PlannedNotebook:
     """What a notebook will run: its studies one after another, each with the runs that none before it has."""
 
     notebook: Notebook
-    studies: list[list[Task]] = field(default_factory=list)
+    studies: list[list[PlannedRun]] = field(default_factory=list)
     runs: int = 0
     stored: int = 0
     shared: int = 0  # with notebooks before it in this plan
@@ -55,7 +55,6 @@ class Planner:
         self.measure = measure
         self.costs: dict[str, Cost | str] = {}
         self.seen: set[str] = set()  # runs of all notebooks so far
-        self.fingerprints: dict[str, str | None] = {}  # of the data sets
 
     def plan(self, notebook: Notebook, values: dict[str, Any]) -> PlannedNotebook:
         """Find the notebook's runs."""
@@ -63,7 +62,7 @@ class Planner:
 
         def execute(runs: Iterable[Run], *backend: object, **options: object) -> pd.DataFrame:
             named = [(identity(run), run) for run in runs]
-            tasks = {name: Task(run, name, kinds.kind(run)) for name, run in dict(named).items()}
+            tasks = {name: PlannedRun(run, name, kinds.kind(run)) for name, run in dict(named).items()}
             stored = {name: self.stored(task.run) for name, task in tasks.items()}
             self.note(planned, [task for name, task in tasks.items() if name not in names], stored)
             names.update(tasks)
@@ -75,7 +74,7 @@ class Planner:
         self.seen |= names
         return planned
 
-    def note(self, planned: PlannedNotebook, new: list[Task], stored: dict[str, pd.DataFrame | None]) -> None:
+    def note(self, planned: PlannedNotebook, new: list[PlannedRun], stored: dict[str, pd.DataFrame | None]) -> None:
         """Count the runs of a study that the notebook did not have before."""
         missing = [task for task in new if stored[task.name] is None]
         to_do = [task for task in missing if task.name not in self.seen]
@@ -86,15 +85,12 @@ class Planner:
 
     def stored(self, run: Run) -> pd.DataFrame | None:
         """The records of a finished run, if there are any."""
-        name = run.federation["data_set"]
-        if name not in self.fingerprints:
-            self.fingerprints[name] = fingerprint(name)
-        if self.fingerprints[name] is None:
+        try:
+            return study.read(run)
+        except (data.DataNotFound, data.InvalidDropIn):  # a drop-in that is not here: nothing was run on it
             return None
-        run.__dict__["data_fingerprint"] = self.fingerprints[name]  # else every run would load the data to have it
-        return store.load(run)
 
-    def price(self, tasks: list[Task], title: str) -> None:
+    def price(self, tasks: list[PlannedRun], title: str) -> None:
         """Measure the kinds that are not known yet, each on its run with most passes."""
         new: dict[str, Run] = {}
         for task in sorted(tasks, key=lambda task: -kinds.loops(task.run.config["options"])):
@@ -104,12 +100,12 @@ class Planner:
         bar = tqdm(answers, title, len(new), unit="kind", leave=False, disable=quiet() or not new)
         self.costs |= dict(zip(new, bar, strict=True))
 
-    def cost(self, task: Task) -> Cost | None:
+    def cost(self, task: PlannedRun) -> Cost | None:
         """What the run's kind costs, if that is known."""
         cost = self.costs[task.kind]
         return cost if isinstance(cost, Cost) else None
 
-    def answer(self, task: Task, stored: pd.DataFrame | None) -> pd.DataFrame:
+    def answer(self, task: PlannedRun, stored: pd.DataFrame | None) -> pd.DataFrame:
         """Stored records, else made-up ones, no two runs quite alike: of equals a notebook would choose the first."""
         if stored is not None:
             return stored
@@ -121,15 +117,7 @@ class Planner:
 
 def identity(run: Run) -> str:
     """What makes a run, without the data's bytes: they may not be here."""
-    return json.dumps(run.config, sort_keys=True)
-
-
-def fingerprint(data_set: str) -> str | None:
-    """That of the data set, or None where it cannot be had."""
-    try:
-        return data.load(data_set).fingerprint
-    except (LookupError, OSError, ValueError):
-        return None
+    return json.dumps(run.asked, sort_keys=True)
 
 
 def plan(root: Path, config: DictConfig, workers: tuple[int, ...], measure: Measure) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Where the bytes come from: `load(name)` gives a `Dataset` from the nearest verified copy, `available()` lists names.
+"""Where the bytes come from: `load(name)` gives a `Dataset` from the nearest verified copy, `available()` lists names,
+`fingerprint_of(name)` tells which bytes a name stands for, on disk or not.
 
 `chain` goes from a name to the data: a drop-in file of the user (`dropin`), the `cache`, then the `sources`
 (`vision`, `registry`, or made here: `handwriting`, `hog`). `known` holds the hashes that `integrity` checks.
@@ -9,8 +10,8 @@ Traceback (most recent call last):
 ValueError: 'nothing of that kind' is no name of a data set: use letters, digits, '_', '.' and '-'
 """
 
-from fedlib.data.chain import available, load
+from fedlib.data.chain import available, fingerprint_of, load
 from fedlib.data.dataset import Dataset
 from fedlib.data.errors import DataNotFound, InvalidDropIn
 
-__all__ = ["DataNotFound", "Dataset", "InvalidDropIn", "available", "load"]
+__all__ = ["DataNotFound", "Dataset", "InvalidDropIn", "available", "fingerprint_of", "load"]

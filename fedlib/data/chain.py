@@ -17,7 +17,7 @@ from fedlib.data import cache, dropin, folders, handwriting, hog
 from fedlib.data.dataset import Arrays, Dataset, fingerprint, from_arrays, sha256
 from fedlib.data.errors import DataNotFound
 from fedlib.data.integrity import canonical, describe_difference
-from fedlib.data.known import FEATURES, KNOWN
+from fedlib.data.known import FEATURES, FINGERPRINTS, KNOWN
 from fedlib.data.sources import SOURCES, fetch
 
 
@@ -35,6 +35,21 @@ def load(name: str) -> Dataset:
         f"no data set {name!r}. Known: {', '.join([*KNOWN, *FEATURES])}. "
         f"To use your own, save it as {dropin.path(name)}: {dropin.FORMAT}"
     )
+
+
+def fingerprint_of(name: str) -> str:
+    """What `load(name).fingerprint` is, or would be: data that can only be the known ones need not be on disk."""
+    source = FEATURES.get(name, name)
+    if name in FINGERPRINTS and not any(may_be_another_version(part) for part in {name, source}):
+        return FINGERPRINTS[name]
+    return load(name).fingerprint
+
+
+def may_be_another_version(name: str) -> bool:
+    """Whether what lies here under this name need not be what the name stands for."""
+    if name in KNOWN and not KNOWN[name].one_of_many:
+        return False  # whatever differs is refused
+    return dropin.path(name).exists() or (name in KNOWN and cache.has(cache_key(name)))
 
 
 def load_drop_in(name: str) -> Dataset:

@@ -135,3 +135,14 @@ KNOWN: dict[str, Known] = {
     "handwriting": HANDWRITING,
 }
 FEATURES: dict[str, str] = {"mnist_hog": "mnist", "cifar10_hog": "cifar10"}  # name -> source of its images
+# What `load(name).fingerprint` gives for these bytes, known without having them.
+FINGERPRINTS: dict[str, str] = {
+    "mnist": "a3eb591050caaec6",
+    "fashion_mnist": "a5878f118634a89f",
+    "cifar10": "8337a31b5b819672",
+    "cifar100": "9dd06b7aab783de0",
+    "femnist": "35e7e78b6f1a1ed7",
+    "handwriting": "6b53787696529745",
+    "mnist_hog": "7c35a918bf56051c",
+    "cifar10_hog": "7a4d9282a66b89e2",
+}

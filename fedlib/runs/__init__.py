@@ -1,24 +1,38 @@
 """Runs: from what was asked for to a tidy frame of records.
 
-    simulation   one method on one federation, one record per measured round
-    store        what a run is; finished runs are read back, interrupted ones continue
-    study        many runs in, one tidy frame out
-    backends     where runs execute
-    plan         what runs will cost
+    simulation    one method on one federation, one record per measured round
+    run           what a run is: its name, its kind; `maker` is the code that computes it, `versions` the libraries
+    computations  whatever else a notebook computes that needs data or takes long
+    store         where finished runs are kept on this machine; interrupted ones continue
+    record        finished runs that are committed with the repository
+    study         many runs in, one tidy frame out, from the record, the store or the backend
+    verify        recompute what is recorded, and compare
+    tables, durations, bars   records as CSV; how long runs take; progress
+    backends      where runs execute
+    plan          what runs will cost
 
-Call `simulate(algorithm, federation, rounds)` for one run in memory, `execute([Run(...), ...])` for stored runs.
+Call `simulate(algorithm, federation, rounds)` for one run in memory, `execute([Run(...), ...])` for runs that are kept,
+`@computation` for a function whose results are kept.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # loaded when first asked for: the command line need not wait for torch
+    from fedlib.runs.computations import computation
+    from fedlib.runs.run import Run
     from fedlib.runs.simulation import simulate
-    from fedlib.runs.store import Run
-    from fedlib.runs.study import RunFailed, execute
+    from fedlib.runs.study import NotRecorded, RunFailed, execute
 
-__all__ = ["Run", "RunFailed", "execute", "simulate"]
-_MODULES = {"Run": "store", "RunFailed": "study", "execute": "study", "simulate": "simulation"}
+__all__ = ["NotRecorded", "Run", "RunFailed", "computation", "execute", "simulate"]
+_MODULES = {
+    "NotRecorded": "study",
+    "Run": "run",
+    "RunFailed": "study",
+    "computation": "computations",
+    "execute": "study",
+    "simulate": "simulation",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
 """Run a method on a federation: one record per measured round, stop and resume at any round."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -11,6 +11,8 @@ from fedlib.problem import Federation
 from fedlib.problem.limits import Count, checked
 from fedlib.runs.bars import quiet
 
+FALLING = ("loss",)  # measurements that reach a target from above
+
 
 @dataclass
 class Progress:
@@ -20,6 +22,19 @@ class Progress:
     state: State | None = None
     records: list[dict] = field(default_factory=list)
 
+    def is_done(self, rounds: int, stop_at: Mapping[str, float] | None = None) -> bool:
+        """Whether nothing is left to compute of so many rounds: all are done, or the last measurement reached it."""
+        return self.round >= rounds or (bool(self.records) and reaches(self.records[-1], stop_at))
+
+
+def reaches(record: Mapping[str, float], target: Mapping[str, float] | None) -> bool:
+    """Whether a measurement is as good as all that is asked: a loss at most, any other score at least."""
+    if target is None:
+        return False
+    if unknown := sorted(set(target) - set(record)):
+        raise ValueError(f"stop_at names {', '.join(unknown)}, which is not measured; there is: {', '.join(record)}")
+    return all(record[name] <= value if name in FALLING else record[name] >= value for name, value in target.items())
+
 
 def simulate(
     algorithm: Algorithm,
@@ -27,23 +42,26 @@ def simulate(
     rounds: int,
     *,
     every: int = 1,
+    stop_at: Mapping[str, float] | None = None,
     progress: Progress | None = None,
     after_round: Callable[[Progress], object] = lambda progress: None,
     bar: bool | None = None,
 ) -> pd.DataFrame:
     """One row per measured round: `round` and what the algorithm measures; round 0 is the start.
 
-    `every` measures every k-th round and the last. Pass the `Progress` of an interrupted call to continue it: the
-    records come out the same. `after_round` sees the progress after each round (to save it, say). `bar` shows a
-    progress bar.
+    `every` measures every k-th round and the last. `stop_at={"accuracy": 0.9}` ends with the first measurement that
+    reaches it. Pass the `Progress` of an interrupted call to continue it: the records come out the same. `after_round`
+    sees the progress after each round (to save it, say). `bar` shows a progress bar.
     """
-    _require_arguments(algorithm, federation, rounds, every)
+    _require_arguments(algorithm, federation, rounds, every, stop_at)
     now = progress or Progress()
     if now.state is None:
         now.state = algorithm.init(federation)
         now.records.append({"round": 0} | algorithm.measure(federation, now.state))
     remaining = range(now.round + 1, rounds + 1)
     for round in tqdm(remaining, desc=type(algorithm).__name__, unit="round", leave=False, disable=quiet(bar)):
+        if now.is_done(rounds, stop_at):
+            break
         state = algorithm.round(federation, now.state, round)
         if round % every == 0 or round == rounds:
             now.records.append({"round": round} | algorithm.measure(federation, state))
@@ -52,7 +70,7 @@ def simulate(
     return pd.DataFrame(now.records)
 
 
-def _require_arguments(algorithm: object, federation: object, rounds: object, every: object) -> None:
+def _require_arguments(algorithm: object, federation: object, rounds: object, every: object, stop_at: object) -> None:
     """Say at once what is wrong and what would be right: a federation may have taken minutes to build."""
     if not isinstance(algorithm, Algorithm):
         example = f"create({algorithm!r})" if isinstance(algorithm, str) else "create('fedavg', lr=0.1)"
@@ -61,3 +79,14 @@ def _require_arguments(algorithm: object, federation: object, rounds: object, ev
         raise TypeError(f"federation is a {type(federation).__name__}: it must be what `fedlib.federate(...)` returns")
     algorithm.require_rounds(checked("rounds", rounds, Count))
     checked("every", every, Count)
+    check_stop(stop_at)
+
+
+def check_stop(stop_at: object) -> None:
+    """Refuse what is no target."""
+    if stop_at is None:
+        return
+    if not isinstance(stop_at, Mapping) or not stop_at:
+        raise ValueError(f'stop_at={stop_at!r} must name what is measured and the value to reach: {{"accuracy": 0.9}}')
+    for name, value in stop_at.items():
+        checked(f"stop_at[{name!r}]", value, float)

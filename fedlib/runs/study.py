@@ -1,23 +1,43 @@
-"""A study: many runs in, one tidy frame out. Finished runs are read back, missing ones go to the backend in use."""
+"""A study: many runs in, one tidy frame out.
 
+What is recorded or stored is read; what is missing goes to the backend in use, after a word on how much it is.
+FEDLIB_RECORD says what the record is for:
+
+    use      read what the present code vouches for, compute the rest (the default)
+    stale    read it all, and say on the page what the present code does not vouch for
+    only     compute nothing: what is not recorded, or not vouched for, is an error (the tests)
+    ignore   compute everything anew
+"""
+
+import os
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import pandas as pd
 from tqdm import tqdm
 
 from fedlib.problem.limits import Count, checked
-from fedlib.runs import backends, store
+from fedlib.runs import backends, durations, record, store
 from fedlib.runs.bars import quiet
-from fedlib.runs.store import Run
+from fedlib.runs.record import DamagedRecord, RecordedRun
+from fedlib.runs.run import Run
+from fedlib.runs.store import Task
 
-__all__ = ["Run", "RunFailed", "execute", "labelled"]
+__all__ = ["NotRecorded", "Run", "RunFailed", "execute", "labelled", "obtain"]
+
+POLICIES = ("use", "stale", "only", "ignore")
 
 
 class RunFailed(RuntimeError):
     """Some runs raised; the others are finished and stored."""
 
 
-def execute(runs: Iterable[Run], backend: str | None = None, workers: int | None = None) -> pd.DataFrame:
+class NotRecorded(RuntimeError):
+    """Only recorded runs may be used, and some are not on record, or not vouched for by the present code."""
+
+
+def execute(runs: Iterable[Task], backend: str | None = None, workers: int | None = None) -> pd.DataFrame:
     """All runs as one tidy frame: the label of each run, its seed, and one row per measured round.
 
     The backend is named here, or by FEDLIB_BACKEND and FEDLIB_WORKERS (set from the Hydra config); by default runs are
@@ -26,31 +46,95 @@ def execute(runs: Iterable[Run], backend: str | None = None, workers: int | None
     runs = list(runs)
     chosen = backends.load(backend)
     many: int = backends.cores() if workers is None else checked("workers", workers, Count)
-    unique = list({run.key: run for run in runs}.values())
-    records = {run.key: stored for run in unique if (stored := store.load(run)) is not None}
-    missing = [run for run in unique if run.key not in records]
+    unique = {run.name: run for run in runs}
+    records = {name: found for name, run in unique.items() if (found := read(run)) is not None}
+    missing = [run for name, run in unique.items() if name not in records]
     failures: dict[str, str] = {}
+    announce(missing, many)
     with _bar(missing) as bar:
         for run, outcome in chosen.outcomes(missing, many, bar.update):
             if isinstance(outcome, str):
-                failures[run.key] = outcome
+                failures[run.name] = outcome
             else:
-                records[run.key] = outcome
+                records[run.name] = outcome
+                note_use(run, "computed")
     if failures:
         raise RunFailed(_complaint(missing, failures))
-    return pd.concat([labelled(run, records[run.key]) for run in runs], ignore_index=True)
+    return pd.concat([labelled(run, records[run.name]) for run in runs], ignore_index=True)
 
 
-def labelled(run: Run, records: pd.DataFrame) -> pd.DataFrame:
+def obtain(task: Task) -> pd.DataFrame:
+    """What one computation gives: read, or computed in this process and stored."""
+    if (records := read(task)) is not None:
+        return records
+    announce([task], 1)
+    records = store.compute(task)
+    note_use(task, "computed")
+    return records
+
+
+def read(task: Task) -> pd.DataFrame | None:
+    """The records of a run that is recorded or stored, or None."""
+    policy = _policy()
+    recorded = None if policy == "ignore" else record.find(task.name)
+    if recorded is not None and (policy == "stale" or record.is_vouched_for(recorded[1], task)):
+        try:
+            records = record.records_of(*recorded)
+            note_use(task, "recorded" if record.is_vouched_for(recorded[1], task) else "stale")
+            return records
+        except DamagedRecord as damage:
+            if policy == "only":
+                raise
+            print(f"{damage} It is not used.", file=sys.stderr)
+    if policy == "only":
+        raise NotRecorded(_not_recorded(task, recorded))
+    if (records := store.load(task)) is not None:
+        note_use(task, "stored")
+    return records
+
+
+def _policy() -> str:
+    policy = os.environ.get("FEDLIB_RECORD") or POLICIES[0]
+    if policy not in POLICIES:
+        raise ValueError(f"FEDLIB_RECORD={policy} must be one of {', '.join(POLICIES)}")
+    return policy
+
+
+def _not_recorded(task: Task, recorded: tuple[str, RecordedRun] | None) -> str:
+    if recorded is None:
+        return f"not on record: {task.kind}\n{task.asked}"
+    return (
+        f"recorded by other code than the present: {task.kind} (at commit {recorded[1].commit}, maker "
+        f"{recorded[1].maker}; now {task.maker}). If nothing that decides digits changed, "
+        f"`python -m fedlib verify paper={recorded[0]} --accept` shows it and enters it; else the runs must be new."
+    )
+
+
+def note_use(task: Task, origin: str) -> None:
+    """Write down what a notebook used and where it came from, while a report is built (FEDLIB_USED names the file)."""
+    if file := os.environ.get("FEDLIB_USED"):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "a", encoding="utf-8") as lines:
+            lines.write(f"{task.name},{origin}\n")
+
+
+def announce(missing: list[Task], workers: int) -> None:
+    """Say how much will be computed, why, and about how long it takes, before it starts."""
+    if missing and not quiet():
+        print(durations.forecast(missing, workers), file=sys.stderr)
+
+
+def labelled(run: Task, records: pd.DataFrame) -> pd.DataFrame:
     """The records of a run with its label and seed in front."""
-    return records.assign(**run.label, seed=run.seed)[[*run.label, "seed", *records.columns]]
+    seed = {"seed": run.seed} if isinstance(run, Run) else {}
+    return records.assign(**run.label, **seed)[[*run.label, *seed, *records.columns]]
 
 
-def _complaint(runs: list[Run], failures: dict[str, str]) -> str:
-    reports = [f"{run.config}\n{failures[run.key]}" for run in runs if run.key in failures]
+def _complaint(runs: list[Task], failures: dict[str, str]) -> str:
+    reports = [f"{run.asked}\n{failures[run.name]}" for run in runs if run.name in failures]
     return f"{len(reports)} of {len(runs)} runs failed, the others are stored.\n\n" + "\n\n".join(reports)
 
 
-def _bar(runs: list[Run]) -> tqdm:
-    rounds = sum(run.rounds for run in runs)
+def _bar(runs: list[Task]) -> tqdm:
+    rounds = sum(run.steps for run in runs)
     return tqdm(total=rounds, desc=f"{len(runs)} runs", unit="round", leave=False, disable=quiet() or not runs)

@@ -5,8 +5,9 @@
     dask        a Dask cluster, of this machine or at an address; `legs` is what its workers do
     slurm       a Dask cluster whose workers are Slurm jobs
 
-Call `load(name).outcomes(runs, workers, count)`, as `study.execute` does. To add a backend, write a module with the two
-functions of `Backend`, enter it in `BACKENDS` and add `conf/backend/<name>.yaml`: neither methods nor notebooks change.
+Call `load(name).outcomes(tasks, workers, count)`, as `study.execute` does. To add a backend, write a module with the
+two functions of `Backend`, enter it in `BACKENDS` and add `conf/backend/<name>.yaml`: neither methods nor notebooks
+change.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:  # nothing heavy is imported here: the command line and Dask's scheduler need not wait for it
     import pandas as pd
 
-    from fedlib.runs.store import Run
+    from fedlib.runs.store import Task
 
 BACKENDS = {name: f"{__name__}.{name}" for name in ("inprocess", "processes", "dask", "slurm")}
 EXTRA = {"dask": ("distributed", "threadpoolctl"), "slurm": ("distributed", "threadpoolctl", "dask_jobqueue")}
@@ -31,9 +32,9 @@ class Backend(Protocol):
     """What every module here offers."""
 
     def outcomes(
-        self, runs: list[Run], workers: int, count: Callable[[int], object]
-    ) -> Iterator[tuple[Run, pd.DataFrame | str]]:
-        """Each run as it finishes, with its stored records or the text of what went wrong.
+        self, tasks: list[Task], workers: int, count: Callable[[int], object]
+    ) -> Iterator[tuple[Task, pd.DataFrame | str]]:
+        """Each run, or other computation, as it finishes, with its stored records or the text of what went wrong.
 
         A failing run stops no other. `workers` is how many runs to compute at a time; `count` is told how many
         rounds were done since it was last called.

@@ -19,25 +19,33 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from dask import config as dask_config
 from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, as_completed
 
-from fedlib.data.files import write_atomically
 from fedlib.runs import store
-from fedlib.runs.backends import legs
+from fedlib.runs.backends import inprocess, legs
 from fedlib.runs.backends.legs import Leg, Order, Refusal
-from fedlib.runs.store import Run
+from fedlib.runs.run import Run
+from fedlib.runs.store import Task
 
 LEG_SECONDS = 60.0
 INHERITED = ("FEDLIB_DATA", "FEDLIB_CACHE", "FEDLIB_OFFLINE")  # by local workers, when they start
 LARGE_STATES = {"distributed.admin.large-graph-warning-threshold": "1GB"}  # what Dask shall not warn of
 
 
-def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> Iterator[tuple[Run, pd.DataFrame | str]]:
-    """See `Backend`; `workers` is how many processes to start where there is no address."""
+def outcomes(
+    tasks: list[Task], workers: int, count: Callable[[int], object]
+) -> Iterator[tuple[Task, pd.DataFrame | str]]:
+    """See `Backend`; `workers` is how many processes to start where there is no address.
+
+    Runs are computed on the cluster; other computations are short, and computed here.
+    """
+    yield from inprocess.outcomes([task for task in tasks if not isinstance(task, Run)], workers, count)
+    runs = [task for task in tasks if isinstance(task, Run)]
     if not runs:
         return
     dispatcher = Dispatcher(connect(workers))
@@ -73,10 +81,10 @@ class DispatchedRun:
     @classmethod
     def of(cls, run: Run) -> "DispatchedRun":
         """From the store's checkpoint, if there is one."""
-        progress = store.read_checkpoint(run.folder / "checkpoint.npz")
+        progress, seconds = store.read_checkpoint(_checkpoint(run))
         if progress is None:
             return cls(run, None, 0, resumed=False)
-        return cls(run, store.to_bytes(progress), progress.round, resumed=True)
+        return cls(run, store.to_bytes(progress), progress.round, resumed=True, seconds=seconds)
 
     @property
     def data_set(self) -> str:
@@ -85,17 +93,21 @@ class DispatchedRun:
     def order(self) -> Order:
         """The next leg, as a worker is asked for it."""
         run = {field.name: getattr(self.run, field.name) for field in fields(Run)} | {"label": {}}
-        return Order(run, self.run.data_fingerprint, legs.toolchain(), leg_seconds(), self.saved)
+        return Order(run, self.run.data_fingerprint, legs.toolchain(self.run), leg_seconds(), self.saved)
 
     def file(self, leg: Leg) -> pd.DataFrame | None:
         """Store what a leg brought; the records when it was the last one."""
         self.round, self.seconds = leg.round, self.seconds + leg.seconds
-        if leg.round == self.run.rounds:
-            records = pd.DataFrame(store.from_bytes(leg.saved).records)
-            return store.finish(self.run, records, leg.split, self.seconds, self.resumed)
+        progress = store.from_bytes(leg.saved)
+        if leg.done:
+            return store.finish(self.run, pd.DataFrame(progress.records), self.seconds, self.resumed, leg.split)
         self.saved = leg.saved
-        write_atomically(self.run.folder / "checkpoint.npz", lambda part: part.write_bytes(leg.saved))
+        store.write_checkpoint(_checkpoint(self.run), progress, self.seconds)
         return None
+
+
+def _checkpoint(run: Run) -> Path:
+    return store.folder_of(run) / "checkpoint.npz"
 
 
 def leg_seconds() -> float:
@@ -116,7 +128,7 @@ class Dispatcher:
         """The next leg of a run, before the first ones of others."""
         fit = self._fit(dispatched.data_set)
         dispatched.tasks += 1
-        key = (self.name, dispatched.run.key, dispatched.tasks)
+        key = (self.name, dispatched.run.name, dispatched.tasks)
         with dask_config.set(LARGE_STATES):
             future = self.client.submit(
                 legs.work,

@@ -9,13 +9,15 @@ import pandas as pd
 
 from fedlib.runs import store
 from fedlib.runs.simulation import Progress
-from fedlib.runs.store import Run
+from fedlib.runs.store import Task
 
 
-def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> Iterator[tuple[Run, pd.DataFrame | str]]:
+def outcomes(
+    tasks: list[Task], workers: int, count: Callable[[int], object]
+) -> Iterator[tuple[Task, pd.DataFrame | str]]:
     """See `Backend`; there is one worker, this process."""
-    for run in runs:
-        yield run, attempt(run, lambda progress: count(1))
+    for task in tasks:
+        yield task, attempt(task, lambda progress: count(1))
 
 
 def serving(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
@@ -23,9 +25,9 @@ def serving(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def attempt(run: Run, after_round: Callable[[Progress], object]) -> pd.DataFrame | str:
+def attempt(task: Task, after_round: Callable[[Progress], object]) -> pd.DataFrame | str:
     """The records of a run, or the traceback of its failure."""
     try:
-        return store.compute(run, after_round)
+        return store.compute(task, after_round)
     except Exception:
         return traceback.format_exc()

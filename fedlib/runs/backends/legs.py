@@ -21,7 +21,7 @@ class Order:
 
     run: dict[str, Any]  # the fields of a `Run`
     data: str  # fingerprint of the client's copy of the data
-    toolchain: dict[str, str]  # the client's
+    toolchain: dict[str, str]  # the client's, with the maker of the run
     seconds: float
     saved: bytes | None = None  # where the run stands; None: at its start
 
@@ -31,6 +31,7 @@ class Leg:
     """Where the run stands now."""
 
     round: int
+    done: bool  # all rounds, or as far as the target it should stop at
     saved: bytes  # a checkpoint; that of a finished run has records but no state
     split: str  # fingerprint of the partition
     seconds: float
@@ -64,31 +65,34 @@ def work(order: Order) -> Leg | Refusal | str:
 def advance(order: Order) -> Leg:
     """Compute until the time is over or the run is done."""
     from fedlib.runs import store
+    from fedlib.runs.run import Run, federation_of
     from fedlib.runs.simulation import Progress
 
-    run = store.Run(**order.run)
+    run = Run(**order.run)
     progress = store.from_bytes(order.saved) if order.saved else Progress()
-    split, began = store.federation(run).fingerprint, time.perf_counter()
+    split, began = federation_of(run).fingerprint, time.perf_counter()
 
     def stop_in_time(progress: Progress) -> None:
-        if progress.round < run.rounds and time.perf_counter() - began >= order.seconds:
+        if not progress.is_done(run.rounds, run.stop_at) and time.perf_counter() - began >= order.seconds:
             raise LegIsOver
 
+    done = False
     try:
-        store.perform(run, progress, stop_in_time)
-        progress.state = {}
+        run.compute(progress, stop_in_time)
+        done, progress.state = True, {}
     except LegIsOver:
         pass
-    return Leg(progress.round, store.to_bytes(progress), split, time.perf_counter() - began)
+    return Leg(progress.round, done, store.to_bytes(progress), split, time.perf_counter() - began)
 
 
 def objection(order: Order, threads: int) -> str | None:
     """Why the digits of this worker might differ from the client's, or None."""
     from fedlib import data
+    from fedlib.runs.run import Run
 
     if threads != 1:
         return f"it takes {threads} runs at a time; {START_WORKERS}"
-    here, asked = toolchain(), order.toolchain
+    here, asked = toolchain(Run(**order.run)), order.toolchain
     if differing := [name for name in asked if here.get(name) != asked[name]]:
         listed = "; ".join(f"{name}: {here.get(name)} there, {asked[name]} here" for name in differing)
         return f"its digits might differ ({listed}). Give it the client's checkout and packages, and {START_WORKERS}"
@@ -102,18 +106,23 @@ def objection(order: Order, threads: int) -> str | None:
     return None
 
 
+def toolchain(run: Any) -> dict[str, str]:
+    """What decides the digits of a run: its maker, versions, and the kernels that the libraries here chose."""
+    from fedlib.runs import versions
+
+    return {"code": run.maker} | versions.versions() | _kernels()
+
+
 @cache
-def toolchain() -> dict[str, str]:
-    """What decides the digits: versions, and the kernels that the numeric libraries of this process chose."""
+def _kernels() -> dict[str, str]:
     import torch
     from threadpoolctl import threadpool_info
 
     from fedlib import numerics
-    from fedlib.runs import store
 
     has = import_module("numpy._core._multiarray_umath").__cpu_features__
     blas = {library.get("architecture") for library in threadpool_info() if library["internal_api"] == "openblas"}
-    return store.versions() | {
+    return {
         "kernels of torch": torch.backends.cpu.get_cpu_capability(),
         "kernels of MKL": str(os.environ.get("MKL_CBWR")),
         "kernels of oneDNN": str(os.environ.get("DNNL_MAX_CPU_ISA")),

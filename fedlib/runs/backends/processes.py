@@ -15,21 +15,23 @@ import pandas as pd
 from fedlib.runs.backends import inprocess
 from fedlib.runs.backends.inprocess import serving
 from fedlib.runs.simulation import Progress
-from fedlib.runs.store import Run
+from fedlib.runs.store import Task
 
 __all__ = ["outcomes", "serving", "stop_pool"]
 
 POLL_SECONDS = 0.2  # how often rounds are counted
 
 
-def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> Iterator[tuple[Run, pd.DataFrame | str]]:
+def outcomes(
+    tasks: list[Task], workers: int, count: Callable[[int], object]
+) -> Iterator[tuple[Task, pd.DataFrame | str]]:
     """See `Backend`; a single run, or a single worker, needs no other process."""
-    if min(workers, len(runs)) <= 1:
-        yield from inprocess.outcomes(runs, workers, count)
+    if min(workers, len(tasks)) <= 1:
+        yield from inprocess.outcomes(tasks, workers, count)
         return
     pool = start_pool(workers)
     counted = pool.rounds.value
-    pending = {pool.executor.submit(attempt_in_worker, run): run for run in runs}
+    pending = {pool.executor.submit(attempt_in_worker, task): task for task in tasks}
     try:
         while pending:
             done, _ = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
@@ -89,9 +91,9 @@ def start_worker(rounds: Synchronized) -> None:
     _rounds = rounds
 
 
-def attempt_in_worker(run: Run) -> pd.DataFrame | str:
+def attempt_in_worker(task: Task) -> pd.DataFrame | str:
     """The task of a worker."""
-    return inprocess.attempt(run, count_round)
+    return inprocess.attempt(task, count_round)
 
 
 def count_round(progress: Progress) -> None:

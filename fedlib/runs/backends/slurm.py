@@ -14,19 +14,21 @@ from dask_jobqueue.slurm import SLURMCluster
 from distributed.security import Security
 
 from fedlib.runs.backends import dask
-from fedlib.runs.store import Run
+from fedlib.runs.store import Task
 
 WORKER = "fedlib dask worker"  # `python -m fedlib dask worker`: with the numerics pinned
 
 
-def outcomes(runs: list[Run], workers: int, count: Callable[[int], object]) -> Iterator[tuple[Run, pd.DataFrame | str]]:
+def outcomes(
+    tasks: list[Task], workers: int, count: Callable[[int], object]
+) -> Iterator[tuple[Task, pd.DataFrame | str]]:
     """See `Backend`; the scheduler must be up already, for it outlives a notebook."""
-    if runs and not os.environ.get("FEDLIB_ADDRESS"):
+    if tasks and not os.environ.get("FEDLIB_ADDRESS"):
         raise ConnectionError(
             "backend slurm has no scheduler here: `python -m fedlib backend=slurm` starts one for the notebooks of a "
             "report. Elsewhere, start one with `python -m fedlib dask scheduler` and name it with FEDLIB_ADDRESS."
         )
-    yield from dask.outcomes(runs, workers, count)
+    yield from dask.outcomes(tasks, workers, count)
 
 
 @contextmanager

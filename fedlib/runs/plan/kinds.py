@@ -16,7 +16,7 @@ import pandas as pd
 from fedlib.algorithms import REGISTRY
 from fedlib.problem import layout, models
 from fedlib.problem.limits import is_count
-from fedlib.runs.store import Run
+from fedlib.runs.run import Run
 
 LOOPS = ("epochs", "passes", "iterations")  # a round's local work is proportional to each
 MOMENTS = ("rounds", "stop", "restart", "cap", "history")  # counts that say when, not how much
@@ -86,8 +86,8 @@ def made_up_records(run: Run, record: dict[str, float]) -> pd.DataFrame:
 
 
 def result_bytes(run: Run, record: dict[str, float]) -> int:
-    """What the store keeps of a run: `records.csv` and `run.json` (versions and time in some 200 bytes)."""
+    """What the store keeps of a run: `records.csv` and `run.json` (maker, versions and time in some 400 bytes)."""
     rounds = measured_rounds(run)
     header = len(",".join(["round", *record])) + 1
     rows = sum(len(f"{round},") for round in rounds) + len(rounds) * len(",".join(map(str, record.values())) + "\n")
-    return header + rows + len(json.dumps(run.config, indent=1)) + 200
+    return header + rows + len(json.dumps(run.asked, indent=1)) + 400

@@ -27,7 +27,7 @@ from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
 from fedlib.runs import store
 from fedlib.runs.plan.kinds import LOOPS, Cost, loops
-from fedlib.runs.store import Run
+from fedlib.runs.run import Run
 
 COMPILING = 20  # seconds: the longest that compiling or loading machine code takes, at its first use in a process
 SOME_ROUNDS = 30  # of a trial, however short they are

@@ -1,0 +1,105 @@
+"""`fedlib verify`: recompute what is recorded, and compare digit for digit.
+
+python -m fedlib verify                      of each kind of run the first rounds: minutes on two cores
+python -m fedlib verify paper=fedsr          of one paper
+python -m fedlib verify --sample 5           five whole runs, drawn at random
+python -m fedlib verify --all                all runs, whole: as long as computing them took
+python -m fedlib verify --accept             after a change of code that should not change digits: where a whole run
+                                             of a kind comes out equal, the present code vouches for that kind
+"""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from fedlib.commands import FAILED, FINE
+from fedlib.report.usage import UsageError, valid_names
+
+
+def run(words: list[str], root: Path) -> int:
+    """Check what the command line asks for, print a table; fine where nothing differs."""
+    options, paper = read(words)
+    from fedlib.runs import record, verify
+
+    if paper != "all" and paper not in record.papers():
+        raise UsageError(f"paper={paper}: nothing of it is recorded. {valid_names(['all', *record.papers()], paper)}")
+    recorded = [(name, line) for name, line in record.everything() if paper in ("all", name)]
+    whole = options.all or options.accept or options.sample is not None
+    if options.accept:
+        chosen = verify.one_of_each_kind(not_vouched_for(recorded), whole=True)
+    elif options.sample is not None:
+        chosen = verify.at_random(recorded, options.sample)
+    else:
+        chosen = recorded if options.all else verify.one_of_each_kind(recorded)
+    checked = carry_out(chosen, whole)
+    if options.accept:
+        for result in checked:
+            if result.outcome == "equal":
+                record.accept(result.run, result.maker, record.commit())
+    print(table(checked))
+    print(summary(checked, recorded))
+    return FAILED if any(result.outcome in ("differs", "damaged") for result in checked) else FINE
+
+
+def read(words: list[str]) -> tuple[argparse.Namespace, str]:
+    """The options, and the paper."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fedlib verify", usage="%(prog)s [paper=name] [options]", allow_abbrev=False, exit_on_error=False
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--sample", type=_count, metavar="N", help="recompute N runs, drawn at random, whole")
+    how.add_argument("--all", action="store_true", help="recompute all runs, whole")
+    how.add_argument("--accept", action="store_true", help="vouch for kinds of which a whole run comes out equal")
+    try:
+        options, rest = parser.parse_known_args(words)
+    except argparse.ArgumentError as error:
+        raise UsageError(f"verify: {error}") from None
+    papers = [word.removeprefix("paper=") for word in rest if word.startswith("paper=")]
+    if wrong := [word for word in rest if not word.startswith("paper=")]:
+        raise UsageError(f"verify {wrong[0]}: it takes paper=name, --sample N, --all or --accept.")
+    return options, papers[-1] if papers else "all"
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be a whole number, 1 or more")
+    return int(text)
+
+
+def not_vouched_for(recorded: list) -> list:
+    """Recorded runs of which the present code does not say that it gives the same digits."""
+    from fedlib.runs import record
+
+    return [(paper, line) for paper, line in recorded if not record.is_vouched_for(line, line.task())]
+
+
+def carry_out(chosen: list, whole: bool) -> list:
+    """The outcomes, in the order of kinds, with a progress bar on the way."""
+    from tqdm import tqdm
+
+    from fedlib.runs import backends, verify
+    from fedlib.runs.bars import quiet
+
+    with tqdm(total=len(chosen), desc="verify", unit="run", leave=False, disable=quiet() or not chosen) as bar:
+        results = list(verify.check_all(chosen, whole, backends.cores(), bar.update))
+    return sorted(results, key=lambda result: (result.paper, result.run.kind, result.run.name))
+
+
+def table(checked: list) -> str:
+    """A line per run: what was compared, and how it came out."""
+    lines = []
+    for result in checked:
+        part = f"{result.rows} of {result.of} measurements" if result.of else ""
+        lines.append(f"{result.outcome:22} {part:26} {result.paper:8} {result.run.name}  {result.run.kind}")
+        lines += [f"    {result.note}"] if result.note else []
+    return "\n".join(lines)
+
+
+def summary(checked: list, recorded: list) -> str:
+    """How much was checked of how much, and what came out."""
+    counts = Counter(result.outcome for result in checked)
+    kinds = len({result.run.kind for result in checked if result.outcome != "not checked"})
+    rows = sum(result.rows for result in checked)
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "nothing to check"
+    of = f"{len({line.kind for _, line in recorded})} kinds, {len(recorded)} runs on record"
+    return f"{outcomes}. Checked: {kinds} kinds, {len(checked)} runs, {rows} measurements; of {of}."

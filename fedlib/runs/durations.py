@@ -1,0 +1,53 @@
+"""How long runs will take, from the durations on record."""
+
+import json
+from collections import Counter
+from statistics import mean
+
+from fedlib.runs import record
+from fedlib.runs.store import Task
+
+
+def forecast(missing: list[Task], workers: int) -> str:
+    """In words: how many runs will be computed, why, and about how long that takes."""
+    reasons = Counter(_reason(task) for task in missing)
+    known = [seconds for task in missing if (seconds := expected(task)) is not None]
+    return f"{len(missing)} to compute ({_listed(reasons)}){_time(known, len(missing), workers)}"
+
+
+def expected(task: Task) -> float | None:
+    """Seconds of one core, from the same run by other code, or from runs of its kind; None where there are none."""
+    if (recorded := record.find(task.name)) is not None:
+        return recorded[1].seconds
+    paces = [
+        run.seconds / rounds
+        for _, run in record.everything()
+        if run.kind == task.kind and (rounds := json.loads(run.asked).get("rounds", 1))
+    ]
+    return mean(paces) * task.steps if paces else None
+
+
+def _reason(task: Task) -> str:
+    recorded = record.find(task.name)
+    return f"recorded by other code, at commit {recorded[1].commit}" if recorded else "not on record"
+
+
+def _listed(reasons: Counter[str]) -> str:
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    return "; ".join(f"{count} {reason}" for reason, count in reasons.items())
+
+
+def _time(known: list[float], runs: int, workers: int) -> str:
+    if not known:
+        return "; the progress bar will tell how long it takes"
+    # Runs without a like on record are taken to be as long as the others; the longest cannot be shared.
+    seconds = max(mean(known) * runs / min(workers, runs), max(known))
+    return f"; about {in_words(seconds)} with {workers} at a time"
+
+
+def in_words(seconds: float) -> str:
+    """40 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

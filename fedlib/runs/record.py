@@ -1,0 +1,220 @@
+"""The record: finished runs that are committed with the repository, below `reports/recorded`, one folder per paper.
+
+    runs.csv          a line per run: name, kind, what was asked for, its maker, the commit, seconds, versions, digests
+    <name>.csv.gz     its records
+    equivalents.csv   beside the papers: makers whose runs of a kind were found to have the same digits
+
+Each line carries a digest of itself and one of its records, so that a damaged or edited record is noticed. Names use
+the known hashes of the data, so reading needs no data.
+"""
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from fedlib.data.files import write_atomically, write_text
+from fedlib.runs import tables
+from fedlib.runs.store import REPOSITORY, Task, task_of
+
+EQUIVALENTS = ("kind", "recorded maker", "accepted maker", "commit", "run")
+
+
+class DamagedRecord(ValueError):
+    """A recorded run is not what was written; the message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A line of `runs.csv`."""
+
+    name: str
+    kind: str
+    scales: str  # of the paper's reports that use it, such as "desk" or "desk quick"
+    asked: str  # as JSON: arguments that make the run again
+    maker: str
+    commit: str
+    seconds: float
+    versions: str  # as JSON
+    processor: str
+    partition: str
+    records: str  # SHA-256 of the records' CSV
+    line: str = ""  # digest of all of the above
+
+    def sealed(self) -> "RecordedRun":
+        """With the digest that belongs to it."""
+        return replace(self, line=self.digest())
+
+    def digest(self) -> str:
+        content = {name: value for name, value in asdict(self).items() if name != "line"}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def versions_on_record(self) -> dict[str, str]:
+        """Of the libraries that computed it."""
+        return json.loads(self.versions)
+
+    def task(self) -> Task:
+        """What was run, ready to be run again."""
+        return task_of(json.loads(self.asked))
+
+
+def folder() -> Path:
+    """Where the record is: FEDLIB_RECORDED, else reports/recorded in the repository."""
+    return Path(os.environ.get("FEDLIB_RECORDED") or REPOSITORY / "reports" / "recorded")
+
+
+def papers() -> list[str]:
+    """The papers of which something is recorded."""
+    return sorted(path.parent.name for path in folder().glob("*/runs.csv"))
+
+
+def runs_of(paper: str) -> Mapping[str, RecordedRun]:
+    """By name, the recorded runs of a paper."""
+    file = folder() / paper / "runs.csv"
+    return _read(file, file.stat().st_mtime_ns) if file.exists() else {}
+
+
+@lru_cache(maxsize=64)
+def _read(file: Path, modified: int) -> Mapping[str, RecordedRun]:
+    with open(file, encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    wanted = [field.name for field in fields(RecordedRun)]
+    if rows and list(rows[0]) != wanted:
+        raise DamagedRecord(
+            f"{file}: its columns are {list(rows[0])}, not {wanted}. Restore it: git checkout -- {file}"
+        )
+    values: list[dict[str, Any]] = [{**row, "seconds": float(row["seconds"])} for row in rows]
+    runs = [RecordedRun(**value) for value in values]
+    return MappingProxyType({run.name: run for run in runs})
+
+
+def find(name: str) -> tuple[str, RecordedRun] | None:
+    """The paper and the line of a run, or None."""
+    for paper in papers():
+        if name in (runs := runs_of(paper)):
+            return paper, runs[name]
+    return None
+
+
+def records_of(paper: str, run: RecordedRun) -> pd.DataFrame:
+    """The records of a recorded run; `DamagedRecord` if they, or the line, are not as they were written."""
+    file = folder() / paper / f"{run.name}.csv.gz"
+    remedy = f"Restore it (git checkout -- reports/recorded/{paper}), or record the run anew."
+    if run.digest() != run.line:
+        raise DamagedRecord(f"the line of run {run.name} in {file.parent / 'runs.csv'} was changed. {remedy}")
+    try:
+        content = gzip.decompress(file.read_bytes())
+    except (OSError, EOFError, ValueError) as problem:
+        raise DamagedRecord(f"the records of run {run.name} cannot be read: {problem}. {remedy}") from problem
+    if hashlib.sha256(content).hexdigest() != run.records:
+        raise DamagedRecord(f"the records of run {run.name} were changed. {remedy}")
+    return tables.from_csv(content)
+
+
+def is_vouched_for(run: RecordedRun, task: Task) -> bool:
+    """Whether the present code gives the recorded digits: it is the same, or was found to be equivalent."""
+    return run.maker == task.maker or (run.kind, run.maker, task.maker) in equivalents()
+
+
+def equivalents() -> frozenset[tuple[str, str, str]]:
+    """Kinds with two makers that gave the same digits: the recorded and the accepted one."""
+    file = folder() / "equivalents.csv"
+    return _read_equivalents(file, file.stat().st_mtime_ns) if file.exists() else frozenset()
+
+
+@lru_cache(maxsize=8)
+def _read_equivalents(file: Path, modified: int) -> frozenset[tuple[str, str, str]]:
+    with open(file, encoding="utf-8", newline="") as lines:
+        return frozenset((row["kind"], row["recorded maker"], row["accepted maker"]) for row in csv.DictReader(lines))
+
+
+def accept(run: RecordedRun, maker: str, commit: str) -> None:
+    """Enter a maker as equivalent for a kind, found so on this run."""
+    file = folder() / "equivalents.csv"
+    before = file.read_text(encoding="utf-8") if file.exists() else ",".join(EQUIVALENTS) + "\n"
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([run.kind, run.maker, maker, commit, run.name])
+    write_text(file, before + text.getvalue())
+
+
+def add(paper: str, scale: str, finished: Iterable[tuple[dict[str, Any], bytes]], commit: str) -> list[RecordedRun]:
+    """Record runs, given what the store says of each (`run.json`) and its records; those that are new or changed."""
+    before, new = runs_of(paper), []
+    for facts, content in finished:
+        old = before.get(facts["name"])
+        scales = " ".join(sorted({scale, *(old.scales.split() if old else ())}))
+        run = RecordedRun(
+            name=facts["name"],
+            kind=facts["kind"],
+            scales=scales,
+            asked=json.dumps(facts["asked"], sort_keys=True),
+            maker=facts["maker"],
+            commit=commit,
+            seconds=facts["seconds"],
+            versions=json.dumps(facts["versions"], sort_keys=True),
+            processor=facts["processor"],
+            partition=facts["partition"] or "",
+            records=hashlib.sha256(content).hexdigest(),
+        ).sealed()
+        if old is None or (old.maker, old.records, old.scales) != (run.maker, run.records, run.scales):
+            compressed = gzip.compress(content, mtime=0)
+            write_atomically(folder() / paper / f"{run.name}.csv.gz", lambda path, b=compressed: path.write_bytes(b))
+            new.append(run)
+    write_runs(paper, {**before, **{run.name: run for run in new}}.values())
+    return new
+
+
+def keep_only(paper: str, scale: str, names: Iterable[str]) -> int:
+    """Drop what a paper's report at this scale does not use; how many that were."""
+    before, wanted = runs_of(paper), set(names)
+    kept = [replace(run, scales=scale, line="").sealed() for name, run in before.items() if name in wanted]
+    write_runs(paper, kept)
+    return len(before) - len(kept)
+
+
+def write_runs(paper: str, runs: Iterable[RecordedRun]) -> None:
+    """Replace a paper's table of runs, and drop the records of those that are no longer in it."""
+    kept = sorted(runs, key=lambda run: (run.kind, run.name))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(RecordedRun)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(run) for run in kept)
+    write_text(folder() / paper / "runs.csv", text.getvalue())
+    names = {run.name for run in kept}
+    for file in (folder() / paper).glob("*.csv.gz"):
+        if file.name.removesuffix(".csv.gz") not in names:
+            file.unlink()
+
+
+def everything() -> Iterator[tuple[str, RecordedRun]]:
+    """All that is recorded, with the paper it belongs to."""
+    for paper in papers():
+        for run in runs_of(paper).values():
+            yield paper, run
+
+
+def commit() -> str:
+    """The commit whose code is running; a tree with other code than its commit has none that could vouch for a run."""
+    if _git("status", "--porcelain", "--", "fedlib"):
+        raise ValueError(
+            "fedlib/ has changes that are not committed: commit them first, so that the record can name it"
+        )
+    return _git("rev-parse", "--short=12", "HEAD")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"git {' '.join(words)} failed: {done.stderr.strip()}")
+    return done.stdout.strip()

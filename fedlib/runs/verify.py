@@ -1,0 +1,163 @@
+"""Recompute what is recorded, and compare.
+
+Runs of a kind take the same way through the code, so of each kind one run is computed again: its first rounds, with the
+settings of the whole, up to the second measurement; or whole runs, chosen at random or all of them. Digits must be
+equal. Where the processor or a library is another one, they must be equal within rounding, and that is said.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from fedlib import data
+from fedlib.runs import record, tables, versions
+from fedlib.runs.backends.processes import start_pool, stop_pool
+from fedlib.runs.record import DamagedRecord, RecordedRun
+from fedlib.runs.run import Run
+from fedlib.runs.simulation import Progress
+from fedlib.runs.store import Task
+
+MEASUREMENTS = 2  # after the start, of a run that is not recomputed whole
+RELATIVE, ABSOLUTE = 1e-3, 5e-4  # what rounding may change within a few rounds; a score moves by one sample in 2,000
+Outcome = Literal["equal", "equal within rounding", "differs", "damaged", "not checked"]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of one recorded run that was computed again."""
+
+    paper: str
+    run: RecordedRun
+    maker: str  # the present one
+    outcome: Outcome
+    rows: int  # measurements compared ...
+    of: int  # ... of all that are recorded
+    seconds: float
+    note: str = ""
+
+
+class EnoughRounds(Exception):
+    """As many rounds as were wanted are computed."""
+
+
+def one_of_each_kind(runs: Iterable[tuple[str, RecordedRun]], whole: bool = False) -> list[tuple[str, RecordedRun]]:
+    """Of each kind, and each maker on record, the run that is computed soonest: a measurement of it, or all of it."""
+    chosen: dict[tuple[str, str], tuple[float, str, RecordedRun]] = {}
+    for paper, run in runs:
+        price = run.seconds if whole else run.seconds / _steps(run.task())
+        best = chosen.get((run.kind, run.maker))
+        if best is None or (price, run.name) < (best[0], best[2].name):
+            chosen[run.kind, run.maker] = price, paper, run
+    return [(paper, run) for _, paper, run in chosen.values()]
+
+
+def at_random(runs: list[tuple[str, RecordedRun]], count: int) -> list[tuple[str, RecordedRun]]:
+    """So many of the runs, others each time."""
+    return random.SystemRandom().sample(runs, min(count, len(runs)))
+
+
+def with_new_maker(runs: Iterable[tuple[str, RecordedRun]]) -> list[tuple[str, RecordedRun]]:
+    """Those that were recorded by other code than the present."""
+    return [(paper, run) for paper, run in runs if run.task().maker != run.maker]
+
+
+def check_all(
+    runs: list[tuple[str, RecordedRun]],
+    whole: bool,
+    workers: int,
+    count: Callable[[int], object] = lambda number: None,
+) -> Iterator[Checked]:
+    """Compute runs again, several at a time, and compare each; as they are done."""
+    if min(workers, len(runs)) <= 1:
+        for paper, run in runs:
+            yield check(paper, run, whole)
+            count(1)
+        return
+    executor = start_pool(workers).executor
+    try:
+        for future in as_completed([executor.submit(check, paper, run, whole) for paper, run in runs]):
+            yield future.result()
+            count(1)
+    except BaseException:
+        stop_pool()
+        raise
+
+
+def check(paper: str, run: RecordedRun, whole: bool) -> Checked:
+    """Compute a run again, whole or its beginning, and compare with its record."""
+    task, began = run.task(), time.perf_counter()
+
+    def checked(outcome: Outcome, rows: int = 0, of: int = 0, note: str = "") -> Checked:
+        return Checked(paper, run, task.maker, outcome, rows, of, time.perf_counter() - began, note)
+
+    try:
+        recorded = record.records_of(paper, run)
+        if task.name != run.name:
+            return checked("damaged", note=f"what was asked for has the name {task.name}")
+        again = recompute(task, whole)
+    except DamagedRecord as damage:
+        return checked("damaged", note=str(damage))
+    except data.DataNotFound:
+        return checked("not checked", note=f"needs {', '.join(task.data_sets)}, which is not here")
+    clock = () if isinstance(task, Run) else task.clock
+    outcome, note = compare(recorded.head(len(again)).drop(columns=[*clock]), again.drop(columns=[*clock]), run)
+    return checked(outcome, len(again), len(recorded), note)
+
+
+def recompute(task: Task, whole: bool) -> pd.DataFrame:
+    """The records of a run by the present code, as they would be read back; or the first of them."""
+    progress = Progress()
+
+    def halt(progress: Progress) -> None:
+        if len(progress.records) > MEASUREMENTS:
+            raise EnoughRounds
+
+    if whole or not isinstance(task, Run):
+        return tables.from_csv(tables.to_csv(task.compute()))
+    with contextlib.suppress(EnoughRounds):
+        task.compute(progress, halt)
+    return tables.from_csv(tables.to_csv(pd.DataFrame(progress.records)))
+
+
+def compare(recorded: pd.DataFrame, again: pd.DataFrame, run: RecordedRun) -> tuple[Outcome, str]:
+    """Whether two frames of records are equal, and where they are not."""
+    if list(recorded.columns) != list(again.columns) or len(recorded) != len(again):
+        return "differs", f"{recorded.shape} with {list(recorded)} recorded, {again.shape} with {list(again)} now"
+    if recorded.equals(again) or tables.to_csv(recorded) == tables.to_csv(again):
+        return "equal", ""
+    place, size = largest_difference(recorded, again)
+    elsewhere = [run.processor] if run.processor != versions.processor() else []
+    elsewhere += [changed] if (changed := versions.differences(run.versions_on_record())) else []
+    if elsewhere and size <= 1:
+        return "equal within rounding", f"recorded with {', '.join(elsewhere)}; largest difference: {place}"
+    return "differs", place
+
+
+def largest_difference(recorded: pd.DataFrame, again: pd.DataFrame) -> tuple[str, float]:
+    """Where two frames of a shape differ most, in words, and by how many times what rounding may change."""
+    worst, place = 0.0, ""
+    for column in recorded:
+        if not pd.api.types.is_numeric_dtype(recorded[column]) or not pd.api.types.is_numeric_dtype(again[column]):
+            sizes = np.where(recorded[column].astype(str) == again[column].astype(str), 0.0, np.inf)
+        else:
+            old, new = recorded[column].to_numpy(float), again[column].to_numpy(float)
+            same = (old == new) | (np.isnan(old) & np.isnan(new))
+            sizes = np.where(same, 0.0, np.nan_to_num(abs(new - old), nan=np.inf) / (ABSOLUTE + RELATIVE * abs(old)))
+        row = int(np.argmax(sizes))
+        if sizes[row] > worst:
+            worst = float(sizes[row])
+            at = f"round {recorded['round'].iloc[row]}" if "round" in recorded else f"row {row}"
+            place = f"{column} in {at}: {recorded[column].iloc[row]!r} recorded, {again[column].iloc[row]!r} now"
+    return place, worst
+
+
+def _steps(task: Task) -> int:
+    """Into how many parts a run's time falls, of which one is enough to check it."""
+    return max(1, task.rounds // task.every) if isinstance(task, Run) else 1

@@ -1,0 +1,35 @@
+"""What else may decide digits, beside the code: libraries and processor. It goes on record."""
+
+import hashlib
+import platform
+from functools import cache
+from importlib import metadata
+
+from fedlib import numerics
+
+LIBRARIES = ("torch", "numpy", "numba", "llvmlite")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The libraries that compute, without the names of their builds (`+cpu`): these give the same digits."""
+    return {name: metadata.version(name).split("+")[0] for name in LIBRARIES}
+
+
+@cache
+def processor() -> str:
+    """What the numeric libraries may use here. Digits are the same on all x86-64 processors with AVX2."""
+    return " ".join([platform.machine(), numerics.instructions()]).strip()
+
+
+def digest() -> str:
+    """The libraries' versions in eight letters, for the name of a folder."""
+    return hashlib.sha256(repr(sorted(versions().items())).encode()).hexdigest()[:8]
+
+
+def differences(recorded: dict[str, str]) -> str:
+    """In words, how versions on record differ from those here; empty where they do not."""
+    here = versions()
+    return ", ".join(
+        f"{name} {recorded[name]} (here {here.get(name)})" for name in recorded if here.get(name) != recorded[name]
+    )

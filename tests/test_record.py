@@ -1,0 +1,392 @@
+"""The record: what is committed is found, checked, vouched for, and computed again."""
+
+import gzip
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import synthetic_arrays
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedlib
+from fedlib import algorithms, data
+from fedlib.algorithms.fedprox import FedProx
+from fedlib.commands import record_cli, verify_cli
+from fedlib.report.usage import UsageError
+from fedlib.runs import Run, computation, durations, execute, record, store, study, tables, verify, versions
+from fedlib.runs.simulation import simulate
+from fedlib.runs.study import NotRecorded
+
+DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch) -> Path:
+    """A data set `toy`, an empty store and an empty record."""
+    (tmp_path / "data").mkdir()
+    write_data(tmp_path)
+    for name in ("DATA", "CACHE", "RUNS", "RECORDED"):
+        monkeypatch.setenv(f"FEDLIB_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setenv("FEDLIB_OFFLINE", "1")
+    monkeypatch.setenv("FEDLIB_BACKEND", "inprocess")
+    monkeypatch.setenv("FEDLIB_WORKERS", "1")
+    monkeypatch.delenv("FEDLIB_RECORD", raising=False)
+    return tmp_path
+
+
+def write_data(folder: Path) -> None:
+    np.savez(folder / "data" / "toy.npz", **synthetic_arrays(samples=120, features=9, classes=3, seed=0))
+
+
+def toy_run(algorithm: str = "fedprox", seed: int = 0, rounds: int = 8, **options) -> Run:
+    return Run(algorithm, DEAL, rounds, seed, {"lr": 0.2, "batch": 7, "steps": 3} | options, 2, {"method": algorithm})
+
+
+def recorded(*runs: Run, paper: str = "toy", scale: str = "desk") -> None:
+    """Compute runs and put them on record."""
+    execute(runs)
+    record.add(paper, scale, [store.finished(run.name) for run in runs], "0123abcd")
+
+
+def without_store(folders: Path) -> None:
+    shutil.rmtree(folders / "runs")
+
+
+# Lookup
+
+
+def test_a_recorded_run_is_read_to_the_last_bit_and_neither_computed_nor_stored(folders):
+    runs = [toy_run(), toy_run("fedavg", seed=3)]
+    before = execute(runs)
+    recorded(*runs)
+    without_store(folders)
+    pd.testing.assert_frame_equal(execute(runs), before, check_exact=True)
+    assert not (folders / "runs").exists()
+
+
+def test_reading_needs_no_data_where_the_name_stands_for_known_bytes(folders, monkeypatch):
+    run = replace(toy_run(), federation=DEAL | {"data_set": "cifar100"})
+    facts = {"seconds": 1.0, "partition": "p", "versions": versions.versions(), "processor": "x"}
+    facts |= {"name": run.name, "kind": run.kind, "asked": run.asked, "maker": run.maker}
+    record.add("toy", "desk", [(facts, b"round,loss\n0,1.5\n")], "0123abcd")
+    monkeypatch.setattr(data.chain, "load", lambda name: pytest.fail("the data were loaded"))
+    assert execute([run])["loss"].tolist() == [1.5]
+
+
+def test_known_fingerprints_are_those_of_the_data():
+    for name in ("handwriting",):
+        assert data.load(name).fingerprint == data.fingerprint_of(name)
+
+
+def test_only_what_is_recorded_may_be_asked_for_fails_at_once(folders, monkeypatch):
+    recorded(toy_run())
+    monkeypatch.setenv("FEDLIB_RECORD", "only")
+    execute([toy_run()])
+    monkeypatch.setattr(study.store, "compute", lambda *task: pytest.fail("it was computed"))
+    with pytest.raises(NotRecorded, match=r"not on record: fedprox\(batch, lr, mu, steps\) toy dirichlet"):
+        execute([toy_run(mu=0.5)])
+
+
+def test_what_other_code_recorded_is_computed_anew_or_marked_or_refused(folders, monkeypatch):
+    recorded(toy_run())
+    by_other_code(toy_run())
+    expected = execute([toy_run()])
+    assert expected["loss"].iloc[-1] != 99.0, "the store has it by the present code"
+    used = folders / "used.csv"
+    monkeypatch.setenv("FEDLIB_USED", str(used))
+    monkeypatch.setenv("FEDLIB_RECORD", "stale")
+    assert execute([toy_run()])["loss"].iloc[-1] == 99.0
+    assert used.read_text() == f"{toy_run().name},stale\n"
+    monkeypatch.setenv("FEDLIB_RECORD", "only")
+    with pytest.raises(NotRecorded, match="recorded by other code than the present"):
+        execute([toy_run()])
+    monkeypatch.setenv("FEDLIB_RECORD", "ignore")
+    pd.testing.assert_frame_equal(execute([toy_run()]), expected)
+
+
+def by_other_code(run: Run, loss: float = 99.0) -> None:
+    """Replace the recorded run by one of another maker with another last loss."""
+    frame = store.load(run)
+    frame.loc[frame.index[-1], "loss"] = loss
+    facts, _ = store.finished(run.name)
+    record.add("toy", "desk", [(facts | {"maker": "f" * 16}, tables.to_csv(frame))], "0123abcd")
+
+
+def test_a_wrong_word_for_the_record_is_answered_with_the_right_ones(monkeypatch):
+    monkeypatch.setenv("FEDLIB_RECORD", "never")
+    with pytest.raises(ValueError, match="FEDLIB_RECORD=never must be one of use, stale, only, ignore"):
+        execute([toy_run()])
+
+
+@pytest.mark.parametrize("harm", ["records", "line", "truncated"])
+def test_a_damaged_or_edited_record_is_noticed_and_not_used(folders, monkeypatch, capsys, harm):
+    recorded(toy_run())
+    expected = execute([toy_run()])
+    place = folders / "recorded" / "toy"
+    file = place / f"{toy_run().name}.csv.gz"
+    if harm == "records":
+        file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()).replace(b"0,", b"1,", 1)))
+    elif harm == "truncated":
+        file.write_bytes(file.read_bytes()[:-9])
+    else:
+        text = (place / "runs.csv").read_text()
+        (place / "runs.csv").write_text(text.replace("0123abcd", "4567cdef"))
+    pd.testing.assert_frame_equal(execute([toy_run()]), expected)
+    assert "git checkout" in capsys.readouterr().err
+    monkeypatch.setenv("FEDLIB_RECORD", "only")
+    with pytest.raises(record.DamagedRecord):
+        execute([toy_run()])
+
+
+def test_recording_again_changes_no_byte_and_another_scale_is_added(folders):
+    recorded(toy_run())
+    files = {file: file.read_bytes() for file in (folders / "recorded").rglob("*") if file.is_file()}
+    recorded(toy_run())
+    assert {file: file.read_bytes() for file in files} == files
+    recorded(toy_run(), scale="quick")
+    assert record.runs_of("toy")[toy_run().name].scales == "desk quick"
+
+
+def test_what_a_scale_does_not_use_is_dropped_on_demand(folders):
+    recorded(toy_run(), toy_run("fedavg"))
+    assert record.keep_only("toy", "desk", [toy_run().name]) == 1
+    assert list(record.runs_of("toy")) == [toy_run().name]
+    assert [file.name for file in (folders / "recorded" / "toy").glob("*.gz")] == [f"{toy_run().name}.csv.gz"]
+    execute([toy_run()])
+
+
+# Studies
+
+
+def test_a_run_stops_at_its_target_and_is_another_run_than_one_that_does_not(folders):
+    whole = execute([toy_run()])
+    target = float(whole["accuracy"].iloc[2])
+    first = int(whole.loc[whole["accuracy"] >= target, "round"].iloc[0])
+    stopped = execute([replace(toy_run(), stop_at={"accuracy": target})])
+    assert stopped["round"].iloc[-1] == first
+    assert len(stopped) < len(whole)
+    pd.testing.assert_frame_equal(stopped, whole.head(len(stopped)))
+    assert replace(toy_run(), stop_at={"accuracy": target}).name != toy_run().name
+
+
+def test_a_loss_is_reached_from_above(folders):
+    whole = execute([toy_run()])
+    target = float(whole["loss"].iloc[2])
+    stopped = execute([replace(toy_run(), stop_at={"loss": target})])
+    assert stopped["loss"].iloc[-1] <= target < stopped["loss"].iloc[-2]
+
+
+@pytest.mark.parametrize("wrong", [{}, 0.9, {"accuracy": "high"}, {"accuracy": float("nan")}])
+def test_what_is_no_target_is_refused(wrong):
+    with pytest.raises(ValueError, match="stop_at"):
+        replace(toy_run(), stop_at=wrong)
+
+
+def test_a_target_that_is_not_measured_is_answered_with_what_is():
+    with pytest.raises(study.RunFailed, match="stop_at names precision, which is not measured; there is: round, loss"):
+        execute([replace(toy_run(), stop_at={"precision": 0.5})])
+
+
+def test_the_forecast_says_how_many_why_and_how_long(folders):
+    assert (
+        durations.forecast([toy_run()], 2)
+        == "1 to compute (not on record); the progress bar will tell how long it takes"
+    )
+    recorded(toy_run())
+    line = record.runs_of("toy")[toy_run().name]
+    record.write_runs("toy", [replace(line, seconds=400.0, line="").sealed()])
+    assert durations.expected(toy_run(seed=5)) == pytest.approx(400)
+    assert durations.expected(toy_run(seed=5, rounds=16)) == pytest.approx(800)
+    assert durations.expected(toy_run("fedavg")) is None
+    told = durations.forecast([toy_run(), toy_run(seed=5), toy_run(seed=6), toy_run(seed=7)], 2)
+    assert (
+        told
+        == "4 to compute (1 recorded by other code, at commit 0123abcd; 3 not on record); about 13 min with 2 at a time"
+    )
+
+
+# Verification
+
+
+def test_what_is_recorded_comes_out_again_by_its_first_rounds_and_whole(folders):
+    recorded(toy_run(), toy_run(seed=1), toy_run("fedavg"))
+    chosen = verify.one_of_each_kind(record.everything())
+    assert sorted(run.kind.split("(")[0] for _, run in chosen) == ["fedavg", "fedprox"]
+    first = list(verify.check_all(chosen, whole=False, workers=1))
+    assert [(result.outcome, result.rows, result.of) for result in first] == [("equal", 3, 5)] * 2
+    whole = list(verify.check_all(list(record.everything()), whole=True, workers=1))
+    assert [(result.outcome, result.rows) for result in whole] == [("equal", 5)] * 3
+
+
+def test_a_broken_method_is_caught(folders, monkeypatch):
+    recorded(toy_run(), toy_run("fedavg"))
+    real = FedProx.round
+    monkeypatch.setattr(FedProx, "round", lambda self, *given: {"weights": real(self, *given)["weights"] * 1.0000001})
+    outcomes = {run.kind.split("(")[0]: verify.check(paper, run, False) for paper, run in record.everything()}
+    assert (outcomes["fedavg"].outcome, outcomes["fedprox"].outcome) == ("equal", "differs")
+    assert "in round" in outcomes["fedprox"].note
+    assert verify_cli.run([], Path()) == 1
+
+
+def test_another_processor_or_library_is_forgiven_its_rounding_and_nothing_more(folders, monkeypatch):
+    recorded(toy_run())
+    line = replace(record.runs_of("toy")[toy_run().name], processor="another machine", line="").sealed()
+    record.write_runs("toy", [line])
+    assert verify.check("toy", line, True).outcome == "equal"
+    real = FedProx.round
+    monkeypatch.setattr(FedProx, "round", lambda self, *given: {"weights": real(self, *given)["weights"] * 1.000001})
+    near = verify.check("toy", line, True)
+    assert near.outcome == "equal within rounding"
+    assert "another machine" in near.note
+    monkeypatch.setattr(FedProx, "round", lambda self, *given: {"weights": real(self, *given)["weights"] * 1.1})
+    assert verify.check("toy", line, True).outcome == "differs"
+
+
+def test_without_its_data_a_run_is_not_checked(folders):
+    recorded(toy_run("fedavg"))
+    line = record.runs_of("toy")[toy_run("fedavg").name]
+    asked = json.loads(line.asked)
+    asked["federation"]["data_set"] = "cifar100"
+    other = Run(**asked)
+    facts = {"seconds": 1.0, "partition": "p", "versions": versions.versions(), "processor": "x"}
+    facts |= {"name": other.name, "kind": other.kind, "asked": other.asked, "maker": other.maker}
+    record.add("toy", "desk", [(facts, b"round,loss\n0,1.5\n")], "0123abcd")
+    result = verify.check("toy", record.runs_of("toy")[other.name], False)
+    assert (result.outcome, result.note) == ("not checked", "needs cifar100, which is not here")
+
+
+def test_code_is_accepted_for_a_kind_when_a_whole_run_of_it_comes_out_equal(folders, monkeypatch, capsys):
+    recorded(toy_run(), toy_run(seed=1))
+    recorded(toy_run("fedavg"))
+    lines = [replace(run, maker="f" * 16, line="").sealed() for _, run in record.everything()]
+    record.write_runs("toy", lines)
+    by_other_code(toy_run("fedavg"))  # and its digits are not those of the present code
+    monkeypatch.setattr(record, "commit", lambda: "89abcdef")
+    assert verify_cli.run(["paper=toy", "--accept"], Path()) == 1
+    told = capsys.readouterr().out
+    assert "1 equal" in told
+    assert "1 differs" in told
+    monkeypatch.setenv("FEDLIB_RECORD", "only")
+    execute([toy_run(), toy_run(seed=1)])
+    with pytest.raises(NotRecorded):
+        execute([toy_run("fedavg")])
+    assert [run.kind for _, run in verify.with_new_maker(record.everything()) if record.is_vouched_for(run, run.task())]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["paper=nobody"], "nothing of it is recorded"),
+        (["--sample", "0"], "1 or more"),
+        (["--everything"], "it takes paper=name"),
+        (["--all", "--accept"], "not allowed with"),
+    ],
+)
+def test_verify_answers_wrong_words(words, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        verify_cli.run(words, Path())
+
+
+def test_record_takes_what_the_reports_of_a_paper_used(folders, monkeypatch, capsys):
+    monkeypatch.setattr(record, "commit", lambda: "89abcdef")
+    with pytest.raises(UsageError, match="build it first"):
+        record_cli.run(["paper=toy", "scale=desk"], folders)
+    monkeypatch.setenv("FEDLIB_USED", str(folders / "reports" / "desk" / "used" / "toy-fine.csv"))
+    execute([toy_run()])
+    monkeypatch.delenv("FEDLIB_USED")
+    execute([toy_run(seed=4)])
+    record_cli.run(["paper=toy", "scale=desk"], folders)
+    assert list(record.runs_of("toy")) == [toy_run().name]
+    assert "1 recorded" in capsys.readouterr().out
+    assert record.runs_of("toy")[toy_run().name].commit == "89abcdef"
+    with pytest.raises(UsageError, match="it takes paper=name scale=name"):
+        record_cli.run(["paper=toy"], folders)
+
+
+# Computations
+
+
+@dataclass(frozen=True)
+class Dice:
+    sides: int = 6
+    count: int = 2
+
+
+CALLS = []
+
+
+@computation(clock=("seconds",))
+def throws(dice: Dice, seed: int, scale: float = 1.0) -> pd.DataFrame:
+    CALLS.append(seed)
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"eyes": rng.integers(1, dice.sides + 1, dice.count) * scale, "seconds": float(len(CALLS))})
+
+
+def test_a_computation_is_kept_by_its_arguments_recorded_and_verified(folders):
+    CALLS.clear()
+    first = throws(Dice(), seed=3)
+    pd.testing.assert_frame_equal(throws(Dice(6, 2), 3), first)
+    assert CALLS == [3]
+    assert not throws(Dice(count=2, sides=20), 3).equals(first)
+    call = throws.call(Dice(), seed=np.int64(3))
+    record.add("toy", "desk", [store.finished(call.name)], "0123abcd")
+    without_store(folders)
+    pd.testing.assert_frame_equal(throws(Dice(), 3), first)
+    assert CALLS == [3, 3]
+    result = verify.check("toy", record.runs_of("toy")[call.name], False)
+    assert (result.outcome, result.rows) == ("equal", 2), "clock readings are not compared"
+
+
+def test_what_is_no_plain_argument_is_refused():
+    with pytest.raises(TypeError, match="seed is a ndarray: a computation is kept by its arguments"):
+        throws(Dice(), seed=np.arange(3))
+
+
+def test_the_data_of_a_computation_are_part_of_its_name(folders):
+    call = throws.call({"data_set": "toy"}, 1)
+    before = call.name
+    assert call.data_sets == ["toy"]
+    np.savez(folders / "data" / "toy.npz", **synthetic_arrays(samples=120, features=9, classes=3, seed=1))
+    assert throws.call({"data_set": "toy"}, 1).name != before
+
+
+# Tables
+
+
+@given(
+    st.lists(st.lists(st.floats(width=64), min_size=12, max_size=12), min_size=1, max_size=6),
+    st.lists(st.floats(allow_infinity=True), min_size=6, max_size=6),
+)
+def test_records_survive_as_csv_to_the_last_bit(rows, scores):
+    frame = pd.DataFrame(rows, columns=[f"times_{client}" for client in range(12)])
+    frame.insert(0, "round", range(len(frame)))
+    frame["accuracy"] = scores[: len(frame)]
+    frame["group_1"] = 0.5
+    back = tables.from_csv(tables.to_csv(frame))
+    pd.testing.assert_frame_equal(back.astype(float), frame.astype(float), check_exact=True)
+
+
+def test_one_column_per_client_is_folded_into_what_changed():
+    counts = np.zeros((3, 20))
+    counts[1:, 4] += 1
+    counts[2:, [4, 7]] += 1
+    frame = pd.DataFrame(counts, columns=[f"times_{client}" for client in range(20)])
+    lines = tables.to_csv(frame).decode().splitlines()
+    assert lines[0] == "times by number"
+    assert lines[2:] == ["4=1.0", "4=2.0 7=1.0"]
+
+
+def test_a_frame_of_few_numbered_columns_stays_as_it_is():
+    frame = pd.DataFrame({"round": [0], "group_0": [1.0], "group_1": [2.0]})
+    assert tables.to_csv(frame) == b"round,group_0,group_1\n0,1.0,2.0\n"
+
+
+def test_simulate_stops_at_once_where_the_start_is_good_enough(make_federation):
+    frame = simulate(algorithms.create("fedavg"), make_federation(), 5, stop_at={"accuracy": 0.0})
+    assert frame["round"].tolist() == [0]
+    assert fedlib.simulate is simulate
