@@ -1,6 +1,6 @@
 # Two commands do everything, set-up included: `make reports` and `make test`.
-#   make reports                          all notebooks at quick scale -> reports/quick/index.html
-#   make reports SCALE=desk               another scale
+#   make reports                          all notebooks, from their recorded runs -> reports/desk/index.html
+#   make reports SCALE=quick FRESH=1      from nothing, in about ten minutes -> reports/quick/index.html
 #   make reports ARGS="paper=acfmo"       anything that `python -m fedlib` understands
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,14 +9,17 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
-SCALE ?= quick
+SCALE ?= recorded
+FRESH ?=
 ARGS ?=
 CELL_TIMEOUT ?= 1800
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
 
-.PHONY: help reports course lint test lab bench notebooks clean
+.PHONY: help reports verify course lint test lab bench notebooks clean
 
 help:
-	@echo "make reports    execute all notebooks (SCALE=$(SCALE)) and write reports/$(SCALE)/index.html"
+	@echo "make reports    execute all notebooks and write their pages (SCALE=$(SCALE); FRESH=1 ignores recorded runs)"
+	@echo "make verify     recompute the first rounds of every kind of recorded run, and compare"
 	@echo "make course     the six lessons for students and for instructors -> reports/course/index.html"
 	@echo "make lint       format, style, layers between packages, and types"
 	@echo "make test       lint, unit and property tests, then every notebook compared with its saved outputs"
@@ -26,7 +29,10 @@ help:
 	@echo "make clean      remove .venv, caches, quick reports and built lessons (finished runs, larger scales and data stay)"
 
 reports: $(READY)
-	@$(BIN)/python -m fedlib scale=$(SCALE) $(ARGS)
+	@$(BIN)/python -m fedlib scale=$(SCALE) $(if $(FRESH),record=ignore) $(ARGS)
+
+verify: $(READY)
+	@$(BIN)/python -m fedlib verify $(ARGS)
 
 course: $(READY)
 	@$(BIN)/python -m fedlib.course
@@ -43,11 +49,13 @@ lint: $(READY)
 	@echo "basedpyright"
 	@basedpyright
 
-# An empty run store and no progress bars: the saved outputs must come out of a real computation, text for text.
+# The papers' notebooks are compared with their saved outputs, text for text, from recorded runs alone. That these come
+# out of a real computation is tests/test_quick.py's affair, which runs everything at quick scale from nothing.
 test: $(READY) lint
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
-	$(BIN)/python -m pytest notebooks tests --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
+	FEDLIB_RECORD=only $(BIN)/python -m pytest $(NBVAL) notebooks --ignore=notebooks/course; \
+	$(BIN)/python -m pytest $(NBVAL) notebooks/course tests --durations=20
 
 lab: $(READY)
 	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb
@@ -64,9 +72,11 @@ clean:
 
 # torch and torchvision are pinned and resolved in one pip command: apart, pip would fetch gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt
-	@python=$$(command -v python3.11 || command -v python3 || true); \
-	if ! "$$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
-	  echo "Python 3.11 is needed and neither python3.11 nor python3 is one. Install it, or use environment.yml with conda." >&2; exit 1; fi; \
+	@python=; for name in python3.13 python3.12 python3.11 python3; do \
+	  if [ -z "$$python" ] && $$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then \
+	    python=$$name; fi; done; \
+	if [ -z "$$python" ] && [ ! -x $(BIN)/python ]; then \
+	  echo "Python 3.11, 3.12 or 3.13 is needed and none was found. Install one, or use environment.yml with conda." >&2; exit 1; fi; \
 	if [ ! -x $(BIN)/python ]; then echo "Creating $(VENV) with $$python"; "$$python" -m venv $(VENV); fi
 	@echo "Installing the pinned packages (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'

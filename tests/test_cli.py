@@ -38,9 +38,9 @@ def printed(executed: Path) -> str:
     ("override", "valid", "guess"),
     [
         ("paper=tyo", "all, toy", "toy"),
-        ("scale=quik", "desk, paper, quick", "quick"),
+        ("scale=quik", "desk, paper, quick, recorded", "quick"),
         ("backend=process", "dask, inprocess, processes, slurm", "processes"),
-        ("papper=toy", "backend, data, notebooks, paper, report, scale, seed, toy", "paper"),
+        ("papper=toy", "backend, data, notebooks, paper, record, report, scale, seed, toy", "paper"),
         ("toy.fien.seeds=2", "fine, broken", "fine"),
         ("toy.fine.sedes=2", "seed, seeds, rates, method", "seeds"),
         ("+toy.fine.rate=2", "seed, seeds, rates, method", "rates"),
@@ -116,6 +116,10 @@ def test_values_follow_the_scale_and_a_missing_scale_is_named(workbook):
     assert seeds == [3, 5, 10]
     file = workbook / "conf" / "paper" / "toy.yaml"
     file.write_text(file.read_text().replace(",paper:10", ""))
+    recorded = workbook / "conf" / "scale" / "recorded.yaml"
+    assert compose_jobs(workbook, [])[0].toy.fine.seeds == 3, "nothing is recorded, so it is shown at quick scale"
+    recorded.write_text(recorded.read_text().replace("recorded: []", "recorded: [toy]"))
+    assert compose_jobs(workbook, [])[0].toy.fine.seeds == 5
     with pytest.raises(UsageError, match="no value for scale paper; it knows quick, desk"):
         compose_jobs(workbook, ["scale=paper"])
 
@@ -123,10 +127,10 @@ def test_values_follow_the_scale_and_a_missing_scale_is_named(workbook):
 def test_overrides_and_environment_reach_the_notebook(workbook, capsys):
     arguments = ["notebooks=[fine]", "seed=7", "toy.fine.rates=[0.5]", "toy.fine.method=acfmo", "backend.workers=3"]
     assert main(arguments, workbook) == 0
-    text = printed(workbook / "reports" / "quick" / "executed" / "toy-fine.ipynb")
+    text = printed(workbook / "reports" / "desk" / "executed" / "toy-fine.ipynb")
     assert "7 3 [0.5] acfmo" in text
     assert "working in toy with processes 3" in text
-    assert capsys.readouterr().out.splitlines()[-1].endswith("reports/quick/index.html")
+    assert capsys.readouterr().out.splitlines()[-1].endswith("reports/desk/index.html")
     assert sorted(path.name for path in workbook.iterdir()) == ["conf", "notebooks", "reports"]
 
 
@@ -154,12 +158,12 @@ def test_ctrl_c_stops_the_kernel_and_says_how_to_continue(workbook):
     assert process.returncode == 130
     assert "Finished runs are kept; the same command continues" in complaint
     assert "Traceback" not in complaint
-    assert list((workbook / "reports" / "quick" / "executed").iterdir()) == []
+    assert list((workbook / "reports" / "desk" / "executed").iterdir()) == []
 
 
-def test_every_notebook_has_a_config_node_with_its_parameters_and_quick_is_its_default():
+def test_every_notebook_has_a_config_node_with_its_parameters_and_the_recorded_scale_is_its_default():
     register_resolvers(REPOSITORY)
-    config = compose_jobs(REPOSITORY, ["paper=all", "scale=quick"])[0]
+    config = compose_jobs(REPOSITORY, ["paper=all", "scale=recorded"])[0]
     papers = [path.stem for path in (REPOSITORY / "conf" / "paper").glob("*.yaml") if path.stem != "all"]
     chosen = OmegaConf.to_container(config)
     nodes = {f"{paper}.{name}": node for paper in papers for name, node in chosen[paper].items()}
@@ -201,7 +205,7 @@ def test_a_wrong_word_after_list_is_answered_with_the_valid_ones(capsys, words, 
 
 def test_a_word_that_is_no_command_is_answered_with_what_there_is(workbook, capsys):
     assert main(["lst"], workbook) == 2
-    assert "The commands there are: list, plan, dask" in capsys.readouterr().err
+    assert "The commands there are: list, plan, record, verify, dask" in capsys.readouterr().err
 
 
 def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():

@@ -67,7 +67,7 @@ def report(tmp_path_factory) -> Path:
     """The toy workbook's report, with one notebook that fails, and a ledger laid beside it."""
     root = make_workbook(tmp_path_factory.mktemp("workbook"))
     assert main([], root) == 1
-    folder = root / "reports" / "quick"
+    folder = root / "reports" / "desk"
     (folder / "ledger.json").write_text(json.dumps(LEDGER))
     index.write(folder)
     return folder
@@ -139,7 +139,7 @@ def test_a_judged_row_can_be_linked_to_and_wears_a_badge_under_one_header(page):
 def test_what_a_failed_rerun_no_longer_shows_is_not_judged_as_new(tmp_path):
     root = make_workbook(tmp_path)
     assert main(["notebooks=fine"], root) == 0
-    csv = root / "reports" / "quick" / "data" / "toy-fig1.csv"
+    csv = root / "reports" / "desk" / "data" / "toy-fig1.csv"
     assert csv.exists()
     path = root / "notebooks" / "toy" / "01_fine.ipynb"
     path.write_text(path.read_text().replace("import os, sys", "raise OSError"))
@@ -149,8 +149,9 @@ def test_what_a_failed_rerun_no_longer_shows_is_not_judged_as_new(tmp_path):
 
 def test_the_footer_says_where_the_page_comes_from(page):
     footer = page[page.index("<footer>") :]
-    for part in ("notebooks/toy/01_fine.ipynb", "seeds = 3", "quick, seed 0", "Commit", "python 3.11", "torch", "took"):
+    for part in ("notebooks/toy/01_fine.ipynb", "seeds = 3", "quick, seed 0", "Commit", "python 3.", "torch", "took"):
         assert part in footer
+    assert "Shown at quick scale: the runs of the desk scale are not on record yet." in page
 
 
 def test_a_failing_notebook_still_gets_a_page_with_the_error_on_top(report):

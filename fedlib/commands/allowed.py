@@ -161,6 +161,7 @@ RULES: dict[str, tuple[str, ...]] = {
 SETTINGS: dict[str, Allowed] = {  # all that belongs to no notebook
     "seed": ALLOWED["seed"],
     "report": Allowed(str),
+    "record": Allowed(str, names=("stale", "use", "ignore", "only")),
     "data.folder": Allowed(str, optional=True),
     "data.cache": Allowed(str, optional=True),
     "backend.name": Allowed(str, names=tuple(BACKENDS)),

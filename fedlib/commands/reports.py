@@ -26,7 +26,7 @@ from fedlib.runs import backends
 if TYPE_CHECKING:
     from fedlib.report.execute import Outcome
 
-LOCAL = ("report", "data", "backend")  # settings that do not change results: this machine's own affair
+LOCAL = ("report", "data", "backend", "record")  # settings that do not change results: this machine's own affair
 
 
 def run(words: list[str], root: Path) -> int:

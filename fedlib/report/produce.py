@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 from omegaconf import DictConfig
@@ -12,6 +11,7 @@ from fedlib.judging import ledger
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
 from fedlib.report.notebooks import Notebook, selection, values_of
+from fedlib.report.settings import scale_of
 from fedlib.runs import backends
 
 
@@ -19,6 +19,7 @@ def kernel_environment(config: DictConfig, folder: Path, address: str | None = N
     """What notebooks learn from the config apart from their parameters; `address` is that of a Dask scheduler."""
     variables = {
         "FEDLIB_REPORT": str(folder),
+        "FEDLIB_RECORD": config.record,
         "FEDLIB_BACKEND": config.backend.name,
         "FEDLIB_WORKERS": str(config.backend.workers or backends.cores()),
         "FEDLIB_ADDRESS": address,
@@ -32,13 +33,13 @@ def kernel_environment(config: DictConfig, folder: Path, address: str | None = N
 
 def build(root: Path, config: DictConfig, folder: Path, command: str) -> list[Outcome]:
     """Regenerate into `folder`; a notebook that fails still gets its page and does not stop the others."""
-    about = {"command": command, "scale": config.scale.name}
+    about = {"command": command}
     with (
         backends.load(config.backend.name).serving(config.backend) as address,
         environment(kernel_environment(config, folder, address)),
     ):
         notebooks = selection(root, config)
-        outcomes = [_regenerate(root, notebook, values_of(notebook, config), about, folder) for notebook in notebooks]
+        outcomes = [_regenerate(root, notebook, config, about, folder) for notebook in notebooks]
     _write_ledger(folder, config.scale.name)
     for executed in sorted((folder / "executed").glob("*.ipynb")):
         html.write(executed, folder, root)  # once more: now the verdicts are known
@@ -46,9 +47,12 @@ def build(root: Path, config: DictConfig, folder: Path, command: str) -> list[Ou
     return outcomes
 
 
-def _regenerate(root: Path, notebook: Notebook, values: dict[str, Any], about: dict[str, str], folder: Path) -> Outcome:
+def _regenerate(root: Path, notebook: Notebook, config: DictConfig, about: dict[str, str], folder: Path) -> Outcome:
     before = _shown(folder / "executed" / f"{notebook.slug}.ipynb")
-    outcome = execute(notebook, values, folder / "executed")
+    values, scale, used = values_of(notebook, config), scale_of(config, notebook.paper), folder / "used"
+    (used / f"{notebook.slug}.csv").unlink(missing_ok=True)
+    with environment({"FEDLIB_USED": str(used / f"{notebook.slug}.csv")}):
+        outcome = execute(notebook, values, folder / "executed")
     _forget(folder, before - _shown(outcome.executed))
     executed = nbformat.read(outcome.executed, as_version=4)
     executed.metadata["fedlib"] = about | {
@@ -56,6 +60,9 @@ def _regenerate(root: Path, notebook: Notebook, values: dict[str, Any], about: d
         "notebook": notebook.name,
         "source": notebook.path.relative_to(root).as_posix(),
         "error": html.scrubbed(outcome.error, root),
+        "scale": scale,
+        "scale_not_recorded": config.scale.name if scale != config.scale.name else None,
+        "runs": provenance.runs_used(used / f"{notebook.slug}.csv"),
         **provenance.record(root, values, outcome.seconds),
     }
     executed.metadata.pop("papermill", None)

@@ -1,11 +1,16 @@
-"""Where a page comes from: commit, versions, parameters, date and duration."""
+"""Where a page comes from: commit, versions, parameters, date and duration, recorded and computed runs."""
 
+import csv
 import subprocess
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from fedlib.runs import record as recorded
+from fedlib.runs.versions import differences
 
 PACKAGES = ("fedlib", "torch", "numba", "numpy", "scipy", "pandas")
 
@@ -45,4 +50,21 @@ def record(root: Path, parameters: dict[str, Any], seconds: float) -> dict[str, 
         "seed": parameters.get("seed"),
         "seconds": round(seconds, 1),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+
+
+def runs_used(file: Path) -> dict[str, Any]:
+    """Where the runs behind a page came from, by what the notebook noted in `file`: how many, and from which commits.
+
+    `other_versions` says how the libraries that computed recorded runs differ from those here.
+    """
+    origins = dict(csv.reader(file.read_text(encoding="utf-8").splitlines())) if file.exists() else {}
+    counts = Counter(origins.values())
+    lines = [found[1] for name in origins if (found := recorded.find(name)) and origins[name] in ("recorded", "stale")]
+    return {
+        "recorded": counts["recorded"],
+        "stale": counts["stale"],
+        "computed": counts["stored"] + counts["computed"],
+        "commits": sorted({line.commit for line in lines}),
+        "other_versions": sorted({text for line in lines if (text := differences(line.versions_on_record()))}),
     }

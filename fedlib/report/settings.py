@@ -28,8 +28,15 @@ def register_resolvers(root: Path) -> None:
     OmegaConf.register_new_resolver("by_scale", _by_scale, replace=True)
 
 
-def _by_scale(values: DictConfig, *, _root_: DictConfig) -> Any:
-    scale = _root_.scale.name
+def scale_of(config: DictConfig, paper: str) -> str:
+    """The scale at which a paper is shown: the chosen one, or quick where only recorded runs are to be shown and none
+    are."""
+    recorded = config.scale.get("recorded")
+    return config.scale.name if recorded is None or paper in recorded else "quick"
+
+
+def _by_scale(values: DictConfig, *, _root_: DictConfig, _parent_: DictConfig) -> Any:
+    scale = scale_of(_root_, str(_parent_._get_full_key(None)).split(".")[0])
     if scale not in values:
         raise ValueError(f"by_scale has no value for scale {scale}; it knows {', '.join(values)}")
     return values[scale]
