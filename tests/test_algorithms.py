@@ -395,7 +395,7 @@ def test_projection_gives_the_nearest_point_of_the_simplex(raw, seed):
 
 
 def test_feddbes_memory_steps_with_the_rate_of_its_round(make_federation):
-    fed, algorithm = make_federation(), method("feddbe", final_lr=0.0, rounds=2)
+    fed, algorithm = make_federation(), method("feddbe", final_lr=0.0, schedule=2)
     first = algorithm.round(fed, algorithm.init(fed), 1)
     second = algorithm.round(fed, first, 2)
     assert first["memory"].any()

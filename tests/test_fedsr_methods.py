@@ -21,7 +21,7 @@ from fedlib.judging import ledger, transfers
 from fedlib.problem import federation, layout, models
 
 ROUNDS = 4
-LOCAL = {"lr": 0.2, "final_lr": 0.05, "rounds": ROUNDS, "batch": 16, "momentum": 0.5}
+LOCAL = {"lr": 0.2, "final_lr": 0.05, "schedule": ROUNDS, "batch": 16, "momentum": 0.5}
 OPTIONS = {
     "fedavg": {"epochs": 2},
     "fedprox": {"epochs": 2, "mu": 0.5},
@@ -391,19 +391,19 @@ def test_the_cosine_falls_from_the_first_rate_to_the_last(rounds, first, last):
 
 
 def test_the_papers_schedule_ends_at_one_hundred_thousandth():
-    algorithm = create("fedsr", lr=0.01, final_lr=1e-5, rounds=500)
+    algorithm = create("fedsr", lr=0.01, final_lr=1e-5, schedule=500)
     assert algorithm.rate(500) == algorithm.work(500).lr == 1e-5
     assert algorithm.rate(1) == 0.01
     # round 126 of 500 is a quarter of the way and a little: cos(pi 125/499) = 0.7060...
     assert algorithm.rate(126) == pytest.approx(1e-5 + 0.00999 * (1 + np.cos(np.pi * 125 / 499)) / 2)
-    assert create("fedsr", lr=0.01, final_lr=1e-5, rounds=3).rate(2) == pytest.approx(0.005005)
+    assert create("fedsr", lr=0.01, final_lr=1e-5, schedule=3).rate(2) == pytest.approx(0.005005)
 
 
 @pytest.mark.parametrize("name", [*OPTIONS, "fedala", "fedpac"])
 def test_every_method_takes_the_rate_of_its_round(make_federation, name):
     """A rate that ends at zero leaves the last round without effect on the server's model."""
     fed = make_federation("dense" if name in OPTIONS else "softmax")
-    options = LOCAL | {"final_lr": 0.0, "rounds": 2} | OPTIONS.get(name, {"epochs": 1})
+    options = LOCAL | {"final_lr": 0.0, "schedule": 2} | OPTIONS.get(name, {"epochs": 1})
     algorithm = create(name, **options | ({"mix_lr": 0.0} if name == "fedala" else {}))
     state = algorithm.round(fed, algorithm.init(fed), 1)
     assert (state["weights"] - fed.start).norm() > 0.01
@@ -414,8 +414,8 @@ def test_every_method_takes_the_rate_of_its_round(make_federation, name):
 
 def test_a_schedule_says_where_it_ends():
     with pytest.raises(ValueError, match="round 11 lies outside the schedule of 10 rounds"):
-        create("fedavg", epochs=1, final_lr=1e-5, rounds=10).rate(11)
-    for half in ({"final_lr": 1e-5}, {"rounds": 10}):
+        create("fedavg", epochs=1, final_lr=1e-5, schedule=10).rate(11)
+    for half in ({"final_lr": 1e-5}, {"schedule": 10}):
         with pytest.raises(ValueError, match="needs both final_lr"):
             create("fedavg", epochs=1, **half)
 

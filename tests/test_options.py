@@ -67,7 +67,7 @@ def test_numbers_of_numpy_become_plain_ones():
     [
         ("fedavg", {"steps": 1, "epochs": 1}, "steps=1 and epochs=1: give one of them"),
         ("fedavg", {"batch": None}, "full batches .* are counted in steps"),
-        ("fedavg", {"final_lr": 0.1}, "a falling rate needs both final_lr .* and rounds"),
+        ("fedavg", {"final_lr": 0.1}, "a falling rate needs both final_lr .* and schedule"),
         ("ring", {"epochs": None}, "Ring works in epochs"),
         ("fedsr", {"epochs": None, "steps": 3}, "FedSR works in epochs"),
         ("hierfavg", {"epochs": None}, "HierFAVG works in epochs"),
@@ -75,7 +75,7 @@ def test_numbers_of_numpy_become_plain_ones():
         ("fedgs", {"presampled": 4, "devices": 3}, "presampled=4 must lie between 0 and devices=3"),
         ("fedacs", {"tolerance": 0.1, "participation": 0.3}, "tolerance=0.1 must lie between participation=0.3 and 1"),
         ("randomclients", {"epochs": None, "steps": 2}, "give epochs, not steps"),
-        ("randomclients", {"final_lr": 0.1, "rounds": 3}, "leave final_lr out"),
+        ("randomclients", {"final_lr": 0.1, "schedule": 3}, "leave final_lr out"),
     ],
 )
 def test_options_that_contradict_each_other_are_named(method, options, complaint):

@@ -226,7 +226,7 @@ def test_workers_wait_at_the_end_of_each_study(tmp_path, own_store):
 
 def test_rates_seeds_moments_and_passes_make_no_new_kind_and_counts_do():
     kind = kinds.kind(a_run())
-    same = [{"lr": 0.5}, {"momentum": 0.9}, {"final_lr": 0.01, "rounds": 3}, {"epochs": 7}]
+    same = [{"lr": 0.5}, {"momentum": 0.9}, {"final_lr": 0.01, "schedule": 3}, {"epochs": 7}]
     other = [{"batch": 5}, {"participation": 0.5}, {"epochs": None, "steps": 3}]
     for options in same:
         assert kinds.kind(a_run(options=a_run().options | options)) == kind

@@ -20,8 +20,8 @@ class FedAvg(Algorithm):
     epochs: Count | None = None  # with neither steps nor epochs: one pass
     momentum: Decay = 0.0
     weight_decay: NonNegative = 0.0  # times the weights, added to every gradient of local training
-    final_lr: NonNegative | None = None  # the rate of the last round, reached on a cosine; None keeps `lr`
-    rounds: Count | None = None  # over how many rounds the rate falls; needed with `final_lr`, else without meaning
+    final_lr: NonNegative | None = None  # where the rate ends on its cosine; None keeps `lr`
+    schedule: Count | None = None  # over how many rounds the rate falls, of which a run may do fewer; with `final_lr`
 
     def __post_init__(self):
         super().__post_init__()
@@ -31,14 +31,16 @@ class FedAvg(Algorithm):
             )
         if self.batch is None and self.steps is None:
             raise ValueError("full batches (batch=None) are counted in steps: give steps instead of epochs")
-        if (self.final_lr is None) != (self.rounds is None):
-            raise ValueError("a falling rate needs both final_lr (its end) and rounds (when it gets there)")
+        if (self.final_lr is None) != (self.schedule is None):
+            raise ValueError(
+                "a falling rate needs both final_lr (its end) and schedule (the round in which it gets there)"
+            )
 
     def rate(self, round: int) -> float:
         """eta_t, the clients' learning rate in a round."""
-        if self.final_lr is None or self.rounds is None:
+        if self.final_lr is None or self.schedule is None:
             return self.lr
-        return cosine(self.lr, self.final_lr, self.rounds, round)
+        return cosine(self.lr, self.final_lr, self.schedule, round)
 
     def work(self, round: int = 1) -> engine.Work:
         """What a client does in a round."""
@@ -62,8 +64,8 @@ class FedAvg(Algorithm):
         return engine.train_mean(federation, cohort, self.work(round), round, average, **options)
 
     def require_rounds(self, rounds: int) -> None:
-        if self.rounds is not None and self.rounds < rounds:
+        if self.schedule is not None and self.schedule < rounds:
             raise ValueError(
-                f"rounds={self.rounds} is the length of the learning-rate schedule, but {rounds} rounds are to be run: "
+                f"schedule={self.schedule} is the length of the learning-rate schedule, but {rounds} rounds are to be run: "
                 "give the schedule at least as many"
             )

@@ -92,7 +92,7 @@ def run(
     """One run of a method; `options` change what the table of methods says."""
     algorithm, fixed = METHODS[method]
     names = {"data_set": problem.data_set, "partition": partition, "method": method} | (label or {})
-    all_options = LOCAL | {"rounds": problem.rounds} | fixed | options
+    all_options = LOCAL | {"schedule": problem.rounds} | fixed | options
     federation = problem.federation_options(partition)
     return Run(algorithm, federation, problem.rounds, seed, all_options, problem.every, names)
 

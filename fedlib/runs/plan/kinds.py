@@ -19,7 +19,7 @@ from fedlib.problem.limits import is_count
 from fedlib.runs.run import Run
 
 LOOPS = ("epochs", "passes", "iterations")  # a round's local work is proportional to each
-MOMENTS = ("rounds", "stop", "restart", "cap", "history")  # counts that say when, not how much
+MOMENTS = ("schedule", "stop", "restart", "cap", "history")  # counts that say when, not how much
 SAMPLES = ("samples", "test_samples", "test_share", "validation_share", "client_samples", "crop", "flip")
 SIZES = ("data_set", "network", "network_options", "clients", *SAMPLES)
 UNEQUAL = ("dirichlet", "by_writer")  # partitions whose clients differ in size

@@ -1,0 +1,89 @@
+"""The runs that are committed: intact, vouched for by the present code, and few bytes. And the runs of the quick scale,
+computed from nothing, come out as they always did.
+
+`python tests/test_evidence.py <store>` writes the digests anew from a store that holds all quick runs and no others.
+"""
+
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedlib.runs import Run, record, tables, verify
+from fedlib.runs.store import REPOSITORY, task_of
+
+DIGESTS = Path(__file__).parent / "quick_digests.csv"
+MEGABYTE = 2**20
+LINES = list(record.everything())
+
+
+def test_every_line_and_every_table_is_as_it_was_written():
+    for paper, run in LINES:
+        assert len(record.records_of(paper, run)) > 0
+        assert run.task().name == run.name, f"{run.kind}: what was asked for has another name"
+
+
+def test_the_present_code_vouches_for_every_recorded_run():
+    stale = {run.kind for _, run in LINES if not record.is_vouched_for(run, run.task())}
+    assert not stale, (
+        f"{len(stale)} kinds were recorded by other code: {sorted(stale)[:5]}. Where digits should not have changed, "
+        "`python -m fedlib verify --accept` shows it; else the runs must be computed and recorded anew."
+    )
+
+
+def test_kinds_that_other_code_recorded_begin_with_the_same_digits():
+    new = verify.one_of_each_kind(verify.with_new_maker(LINES))
+    differing = [result for result in verify.check_all(new, False, 1) if result.outcome in ("differs", "damaged")]
+    assert [(result.run.kind, result.note) for result in differing] == []
+
+
+def test_the_record_is_small():
+    size = sum(file.stat().st_size for file in record.folder().rglob("*") if file.is_file())
+    assert size < 30 * MEGABYTE
+
+
+def test_papers_shown_at_desk_scale_have_desk_runs_on_record():
+    shown = yaml.safe_load((REPOSITORY / "conf" / "scale" / "recorded.yaml").read_text())["recorded"]
+    for paper in shown:
+        assert any("desk" in run.scales.split() for run in record.runs_of(paper).values()), paper
+
+
+@pytest.mark.slow
+def test_all_runs_of_the_quick_scale_come_out_of_nothing_digit_for_digit(tmp_path):
+    environment = os.environ | {"FEDLIB_RUNS": str(tmp_path / "runs"), "FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}
+    words = ["scale=quick", "record=ignore", f"report={tmp_path / 'report'}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fedlib", *words], cwd=REPOSITORY, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    with open(DIGESTS, newline="") as lines:
+        saved = {row["name"]: row for row in csv.DictReader(lines)}
+    computed = {row["name"]: row for row in digests(tmp_path / "runs")}
+    assert sorted(computed) == sorted(saved), "other runs than those saved; renew the digests if that is meant"
+    assert [row for name, row in computed.items() if row["digest"] != saved[name]["digest"]] == []
+
+
+def digests(store: Path) -> list[dict[str, str]]:
+    """A row per finished run: its name, its kind and a digest of its records, clock readings left out."""
+    rows = []
+    for file in sorted(store.glob("*/*/run.json")):
+        facts = json.loads(file.read_text())
+        content = (file.parent / "records.csv").read_bytes()
+        task = task_of(facts["asked"])
+        if not isinstance(task, Run) and task.clock:
+            content = tables.to_csv(tables.from_csv(content).drop(columns=[*task.clock]))
+        rows.append({"name": facts["name"], "kind": facts["kind"], "digest": hashlib.sha256(content).hexdigest()})
+    return rows
+
+
+if __name__ == "__main__":
+    with open(DIGESTS, "w", newline="") as lines:
+        writer = csv.DictWriter(lines, ["name", "kind", "digest"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(digests(Path(sys.argv[1])), key=lambda row: (row["kind"], row["name"])))
