@@ -77,7 +77,7 @@ def test_the_printed_settings_hold_at_every_scale(method):
     for problem in (MNIST, experiments.TrainingProblem("cifar10", None, 500)):
         options = experiments.run(method, problem, "iid", 0).options
         assert (options["lr"], options["final_lr"], options["momentum"], options["batch"]) == (0.01, 1e-5, 0.5, 32)
-        assert options["rounds"] == problem.rounds
+        assert options["schedule"] == problem.rounds
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,6 @@ class FedAvg(Algorithm):
     def require_rounds(self, rounds: int) -> None:
         if self.schedule is not None and self.schedule < rounds:
             raise ValueError(
-                f"schedule={self.schedule} is the length of the learning-rate schedule, but {rounds} rounds are to be run: "
+                f"schedule={self.schedule} is over before the {rounds} rounds that are to be run: "
                 "give the schedule at least as many"
             )
