@@ -30,7 +30,7 @@ Outcome = Literal["equal", "equal within rounding", "differs", "damaged", "not c
 
 
 @dataclass(frozen=True)
-class Checked:
+class VerifiedRun:
     """What became of one recorded run that was computed again."""
 
     paper: str
@@ -73,7 +73,7 @@ def check_all(
     whole: bool,
     workers: int,
     count: Callable[[int], object] = lambda number: None,
-) -> Iterator[Checked]:
+) -> Iterator[VerifiedRun]:
     """Compute runs again, several at a time, and compare each; as they are done."""
     if min(workers, len(runs)) <= 1:
         for paper, run in runs:
@@ -90,12 +90,12 @@ def check_all(
         raise
 
 
-def check(paper: str, run: RecordedRun, whole: bool) -> Checked:
+def check(paper: str, run: RecordedRun, whole: bool) -> VerifiedRun:
     """Compute a run again, whole or its beginning, and compare with its record."""
     task, began = run.task(), time.perf_counter()
 
-    def checked(outcome: Outcome, rows: int = 0, of: int = 0, note: str = "") -> Checked:
-        return Checked(paper, run, task.maker, outcome, rows, of, time.perf_counter() - began, note)
+    def checked(outcome: Outcome, rows: int = 0, of: int = 0, note: str = "") -> VerifiedRun:
+        return VerifiedRun(paper, run, task.maker, outcome, rows, of, time.perf_counter() - began, note)
 
     try:
         recorded = record.records_of(paper, run)
