@@ -1,4 +1,5 @@
-"""Plots that several notebooks share: `heatmap` and `stacked_bars` of who holds which classes, `panels` of curves.
+"""Plots that several notebooks share: `heatmap` and `stacked_bars` of who holds which classes, `panels` of curves,
+`sweep` of what tuning tried.
 
 Counts come from `fedlib.problem.skew.class_counts`, curves from `fedlib.runs.study.execute`. A plot of one paper only
 stands in the `pictures` of that paper.
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from fedlib.problem.skew import class_shares
+from fedlib.runs.tuning import Sweep
 
 FEW_CLIENTS = 30  # up to here a picture shows each client by its number; beyond, clients are sorted into blocks
 FEW_CLASSES = 10  # up to here classes have colours of their own; beyond, a scale
@@ -177,3 +179,42 @@ def _explain_colours(ax: Axes, palette: list) -> None:
         return
     scale = ScalarMappable(Normalize(-0.5, len(palette) - 0.5), ListedColormap(palette))
     ax.figure.colorbar(scale, ax=ax, label="class", pad=0.02)
+
+
+def sweep(tuned: Sweep, names: Mapping[str, str] | None = None) -> Figure:
+    """What tuning tried: the score on held-out training samples over each option, a ring around what won.
+
+    Methods that tune one and the same option share a panel; a method with two options has a panel of its own, with a
+    line per value of the second. Hollow points were added because the best lay at an end. `names` are the options'
+    names for readers.
+    """
+    means, names = tuned.means(), names or {}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for method, best in tuned.best.items():
+        groups.setdefault((*best, method) if len(best) > 1 else tuple(best), []).append(method)
+    fig, grid = plt.subplots(1, len(groups), figsize=(1 + 5 * len(groups), 4), layout="constrained", squeeze=False)
+    for ax, ((option, *others), methods) in zip(grid[0], groups.items(), strict=True):
+        for number, method in enumerate(methods):
+            rows = means[means["method"] == method]
+            lines = rows.groupby(others[0], sort=True) if len(others) > 1 else [(method, rows)]
+            for position, (label, line) in enumerate(lines):
+                shown = label if len(others) < 2 else f"{names.get(others[0], others[0])} {label:g}"
+                _sweep_line(ax, line.sort_values(option), option, str(shown), number + position)
+            best = rows.loc[(rows[list(tuned.best[method])] == pd.Series(tuned.best[method])).all(axis=1)].iloc[0]
+            ax.plot(best[option], best["score"], "o", markersize=13, markerfacecolor="none", color="black")
+        ax.set(xlabel=names.get(option, option), ylabel="score on held-out training samples")
+        ax.set(title=methods[0] if len(others) > 1 else "")
+        if (means[option].dropna() > 0).all():
+            ax.set_xscale("log")
+        values = sorted(means.loc[means["method"].isin(methods), option].unique())
+        ax.set_xticks(values, [f"{value:g}" for value in values])
+        ax.minorticks_off()
+        ax.legend(title=None)
+    return fig
+
+
+def _sweep_line(ax: Axes, line: pd.DataFrame, option: str, label: str, position: int) -> None:
+    colour, marker = f"C{position}", "osD^vPX*"[position % 8]
+    ax.plot(line[option], line["score"], color=colour, marker=marker, label=label)
+    added = line[line["extension"] > 0]
+    ax.plot(added[option], added["score"], linestyle="", marker=marker, color=colour, markerfacecolor="white")

@@ -6,6 +6,7 @@
     store         where finished runs are kept on this machine; interrupted ones continue
     record        finished runs that are committed with the repository
     study         many runs in, one tidy frame out, from the record, the store or the backend
+    tuning        the best options of each method, by one rule, on held-out training data
     verify        recompute what is recorded, and compare
     tables, durations, bars   records as CSV; how long runs take; progress
     backends      where runs execute

@@ -1,0 +1,129 @@
+"""Tuning: one rule for all methods of a comparison.
+
+Every point of a method's grid is run on the tuning seeds, for the same rounds, with a share of each client's *training*
+samples held back; the point with the best mean score on these wins. Where a winning value lies at an end of its grid,
+the grid gets one more value there, as far from the last as that from the one before, and so on, twice at most. Test
+samples are never seen, and no result uses the tuning seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from fedlib import algorithms
+from fedlib.runs import study
+from fedlib.runs.run import Run
+from fedlib.runs.simulation import FALLING
+
+HELD_OUT = 0.2  # share of every client's training samples
+EXTENSIONS = 2
+Grid = Mapping[str, Sequence[float]]  # option -> values to try
+Point = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What was tried and what won.
+
+    `scores` has a row per method, point and seed: its options, the score, and `extension`, 0 for the grid as planned.
+    """
+
+    scores: pd.DataFrame
+    best: dict[str, Point]
+
+    def means(self) -> pd.DataFrame:
+        """The score of each point, averaged over the tuning seeds."""
+        keys = [name for name in self.scores if name not in ("seed", "score")]
+        return self.scores.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
+
+
+def tune(methods: Mapping[str, Run], grids: Mapping[str, Grid], seeds: Sequence[int], score: str = "accuracy") -> Sweep:
+    """The best point of each method's grid; a method is given by a run of it, whose other options stay as they are."""
+    if missing := sorted(set(methods) - set(grids)):
+        raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
+    tried = {name: points(grids[name]) for name in methods}
+    frames = [_scored(methods, tried, seeds, score, extension=0)]
+    for extension in range(1, EXTENSIONS + 1):
+        beyond = {name: _beyond(methods[name], frames, name, score) for name in methods}
+        if not any(beyond.values()):
+            break
+        frames.append(_scored(methods, beyond, seeds, score, extension))
+    scores = pd.concat(frames, ignore_index=True)
+    return Sweep(scores, {name: _best(scores, name, score) for name in methods})
+
+
+def points(grid: Grid) -> list[Point]:
+    """All combinations of the grid's values."""
+    if not grid or not all(grid.values()):
+        raise ValueError(f"a grid needs values to try, not {dict(grid)}")
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def held_out(run: Run, seed: int, point: Point) -> Run:
+    """The run at a point of its grid, measured on training samples that clients hold back."""
+    federation = {name: value for name, value in run.federation.items() if name != "test_samples"}
+    federation |= {"validation_share": HELD_OUT}
+    return replace(run, federation=federation, seed=seed, options=run.options | point, label={})
+
+
+def _scored(
+    methods: Mapping[str, Run], tried: Mapping[str, list[Point]], seeds: Sequence[int], score: str, extension: int
+) -> pd.DataFrame:
+    runs = [
+        replace(held_out(methods[name], seed, point), label={"method": name, **point})
+        for name, listed in tried.items()
+        for point in listed
+        for seed in seeds
+    ]
+    ends = study.execute(runs).groupby(_keys(runs), sort=False, dropna=False, as_index=False).last()
+    return ends[[*_keys(runs), score]].rename(columns={score: "score"}).assign(extension=extension)
+
+
+def _keys(runs: list[Run]) -> list[str]:
+    return [*dict.fromkeys(name for run in runs for name in run.label), "seed"]
+
+
+def _best(scores: pd.DataFrame, method: str, score: str) -> Point:
+    """The point with the best mean; of equals the first."""
+    options = _options(scores, method)
+    means = scores[scores["method"] == method].groupby(options, sort=False)["score"].mean()
+    chosen = means.idxmin() if score in FALLING else means.idxmax()
+    values = chosen if isinstance(chosen, tuple) else (chosen,)
+    return {name: float(value) for name, value in zip(options, values, strict=True)}
+
+
+def _options(scores: pd.DataFrame, method: str) -> list[str]:
+    of_method = scores[scores["method"] == method].dropna(axis="columns", how="all")
+    return [name for name in of_method if name not in ("method", "seed", "score", "extension")]
+
+
+def _beyond(run: Run, frames: list[pd.DataFrame], method: str, score: str) -> list[Point]:
+    """The points that the grid lacks because its best value lies at an end; none where it does not."""
+    scores = pd.concat(frames, ignore_index=True)
+    best, of_method = _best(scores, method, score), scores[scores["method"] == method]
+    grid = {name: sorted(of_method[name].unique().tolist()) for name in best}
+    known = {tuple(point.values()) for point in points(grid)}
+    for name, value in best.items():
+        if (further := next_value(grid[name], value)) is not None and _is_possible(run, name, further):
+            grid[name] = [*grid[name], further]
+    return [point for point in points(grid) if tuple(point.values()) not in known]
+
+
+def next_value(values: list[float], best: float) -> float | None:
+    """One step beyond the end at which the best of the sorted values lies, by the ratio there; None elsewhere."""
+    if len(values) < 2 or best not in (values[0], values[-1]):
+        return None
+    inner = values[1] if best == values[0] else values[-2]
+    return float(f"{best * best / inner:.3g}") if best > 0 and inner > 0 else None
+
+
+def _is_possible(run: Run, option: str, value: Any) -> bool:
+    """Whether the method takes this value: a share cannot grow beyond 1."""
+    try:
+        algorithms.create(run.algorithm, **run.options | {option: value})
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""Tuning: the same rule for all, on held-out training data, with grids that grow where the best lies at their end."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import synthetic_arrays
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlib.problem import federate
+from fedlib.runs import Run, study, tuning
+
+DEAL = {"data_set": "toy", "partitioner": "iid", "clients": 4}
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    np.savez(tmp_path / "data" / "toy.npz", **synthetic_arrays(samples=120, features=9, classes=3, seed=0))
+    for name in ("DATA", "CACHE", "RUNS", "RECORDED"):
+        monkeypatch.setenv(f"FEDLIB_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setenv("FEDLIB_BACKEND", "inprocess")
+
+
+def base(algorithm: str = "fedavg", **options) -> Run:
+    return Run(algorithm, DEAL, 4, 0, {"steps": 2} | options, 2)
+
+
+def invented(monkeypatch, landscape) -> list[Run]:
+    """Stand in for training: the score of a run is a function of its options."""
+    asked: list[Run] = []
+
+    def execute(runs):
+        asked.extend(runs)
+        rows = [run.label | {"seed": run.seed, "round": 4, "accuracy": landscape(run.options)} for run in runs]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+    return asked
+
+
+def peak(at: float):
+    return lambda options: -abs(np.log(options["lr"] / at))
+
+
+def test_the_best_inside_its_grid_is_taken_without_more_runs(monkeypatch):
+    asked = invented(monkeypatch, peak(0.1))
+    sweep = tuning.tune({"FedAvg": base()}, {"FedAvg": {"lr": [0.01, 0.1, 1.0]}}, [1000, 1001])
+    assert sweep.best == {"FedAvg": {"lr": 0.1}}
+    assert len(asked) == 6
+    assert set(sweep.scores["extension"]) == {0}
+
+
+def test_a_best_at_the_end_extends_the_grid_twice_at_most(monkeypatch):
+    invented(monkeypatch, peak(3.0))
+    sweep = tuning.tune({"FedAvg": base()}, {"FedAvg": {"lr": [0.1, 0.3]}}, [1000])
+    assert sweep.scores["lr"].tolist() == pytest.approx([0.1, 0.3, 0.9, 2.7])
+    assert sweep.scores["extension"].tolist() == [0, 0, 1, 2]
+    assert sweep.best["FedAvg"]["lr"] == 2.7
+    invented(monkeypatch, peak(1e-6))
+    sweep = tuning.tune({"FedAvg": base()}, {"FedAvg": {"lr": [0.1, 0.3]}}, [1000])
+    assert sweep.best["FedAvg"]["lr"] == pytest.approx(0.1 / 9, rel=1e-2)
+
+
+def test_only_the_option_at_its_end_grows_and_impossible_values_are_not_tried(monkeypatch):
+    invented(monkeypatch, lambda options: options["lr"] - abs(options["momentum"] - 0.9))
+    grid = {"lr": [0.1, 0.2, 0.4], "momentum": [0.5, 0.9]}
+    sweep = tuning.tune({"FedAvg": base()}, {"FedAvg": grid}, [1000])
+    assert sorted(sweep.scores["momentum"].unique()) == [0.5, 0.9], "0.9 * 0.9 / 0.5 is no momentum"
+    assert sorted(sweep.scores["lr"].unique()) == [0.1, 0.2, 0.4, 0.8, 1.6]
+    assert len(sweep.scores) == 10
+    assert sweep.best["FedAvg"] == {"lr": 1.6, "momentum": 0.9}
+
+
+def test_methods_have_grids_of_their_own_and_seeds_are_averaged(monkeypatch):
+    def landscape(options):
+        return options["lr"] if "mu" not in options else options["mu"]
+
+    invented(monkeypatch, landscape)
+    methods = {"FedAvg": base(), "FedProx": base("fedprox", lr=0.1)}
+    sweep = tuning.tune(methods, {"FedAvg": {"lr": [0.3]}, "FedProx": {"mu": [0.5]}}, [1000, 1001])
+    assert sweep.best == {"FedAvg": {"lr": 0.3}, "FedProx": {"mu": 0.5}}
+    assert sweep.means()["score"].tolist() == [0.3, 0.5]
+
+
+def test_a_lower_loss_is_better(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        study,
+        "execute",
+        lambda runs: (
+            asked.extend(runs)
+            or pd.DataFrame([run.label | {"seed": run.seed, "loss": abs(run.options["lr"] - 0.2)} for run in runs])
+        ),
+    )
+    sweep = tuning.tune({"FedAvg": base()}, {"FedAvg": {"lr": [0.1, 0.2, 0.4]}}, [1000], score="loss")
+    assert sweep.best["FedAvg"]["lr"] == 0.2
+
+
+def test_tuning_runs_hold_back_training_samples_and_see_no_test_sample():
+    run = tuning.held_out(base(), 1000, {"lr": 0.3})
+    fed = federate(**run.federation, seed=run.seed)
+    whole = federate(**DEAL, seed=run.seed)
+    assert len(fed.y) + len(fed.y_test) == len(whole.y)
+    held_back = {row.numpy().tobytes() for row in fed.x_test}
+    assert held_back <= {row.numpy().tobytes() for row in whole.x}
+    assert not held_back & {row.numpy().tobytes() for row in whole.x_test}
+    assert (
+        "test_samples"
+        not in tuning.held_out(Run("fedavg", DEAL | {"test_samples": 10}, 4, 0, {"steps": 2}), 1000, {}).federation
+    )
+
+
+def test_a_real_sweep_is_computed_and_read_back(monkeypatch):
+    grids = {"FedAvg": {"lr": [0.05, 0.2, 0.8]}}
+    first = tuning.tune({"FedAvg": base()}, grids, [1000])
+    monkeypatch.setattr("fedlib.runs.run.simulate", None)
+    again = tuning.tune({"FedAvg": base()}, grids, [1000])
+    pd.testing.assert_frame_equal(first.scores, again.scores)
+    assert first.best == again.best
+
+
+def test_a_method_without_a_grid_is_refused():
+    with pytest.raises(ValueError, match="no grid for FedProx"):
+        tuning.tune({"FedAvg": base(), "FedProx": base("fedprox")}, {"FedAvg": {"lr": [0.1]}}, [1000])
+    with pytest.raises(ValueError, match="a grid needs values"):
+        tuning.tune({"FedAvg": base()}, {"FedAvg": {"lr": []}}, [1000])
+
+
+@given(st.lists(st.floats(1e-4, 1e2), min_size=2, max_size=6, unique=True))
+def test_an_extension_goes_beyond_the_grid_by_its_own_ratio(values):
+    values = sorted(float(f"{value:.3g}") for value in values)
+    if len(set(values)) < len(values):
+        return
+    up, down = tuning.next_value(values, values[-1]), tuning.next_value(values, values[0])
+    assert up == pytest.approx(values[-1] ** 2 / values[-2], rel=0.01)
+    assert down == pytest.approx(values[0] ** 2 / values[1], rel=0.01)
+    assert all(tuning.next_value(values, inner) is None for inner in values[1:-1])
