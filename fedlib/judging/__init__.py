@@ -4,6 +4,7 @@
   for a paper and its entries, `judge(entry, report)` for one verdict, `write(report, papers, scale)` for all of them.
 - `checks`: a sentence of a paper as a function of measured numbers. `CHECKS` holds those that a YAML file may name;
   `audit(*rows)` makes the frame of an audit: quantity, printed, found, holds.
+- `statistics`: intervals and tests of paired differences, families of them, races to a target. Call `estimate`.
 - `curves`: where curves over rounds end, when they reach a target, how rough they are. Call `final`, `mean_curves`.
 - `transfers`: how many models are sent per round, counted from who sends to whom. Call `per_round`, `to_reach`.
 
