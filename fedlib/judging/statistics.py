@@ -54,7 +54,7 @@ class Estimate:
         return min(1.0, 2 * self._tail(margin - self.mean, tie=True))
 
     def inside(self, margin: float) -> float:
-        """p-value of "within the margin of zero", both one-sided tests: at most 5% when the 90% interval lies inside."""
+        """p-value of "within the margin of zero", by two one-sided tests: the 90% interval lies inside."""
         return max(self._tail(self.mean + margin, tie=True), self._tail(margin - self.mean, tie=True))
 
     def outside(self, margin: float) -> float:
