@@ -4,7 +4,7 @@
   `judge(entry, report)` for one verdict, `write(report, papers, scale)` for all of them. Its docstring has the format.
 - `entries`: what the papers print (`papers/<paper>/paper.yaml`), read and validated.
 - `facts`: the parameters that numbers were computed with, what claims need of them, what printed numbers belong to.
-- `checks`: a sentence of a paper as comparisons. `CHECKS` holds those that a YAML file may name; `audit(*rows)` makes the
+- `checks`: a sentence of a paper as comparisons. `CHECKS` holds those that a YAML file may name; `audit` makes the
   frame of an audit: quantity, printed, found, holds.
 - `claims`: comparisons judged, and the verdict of a claim by its quantifier. Call `decide(comparisons, quantifier)`.
 - `statistics`: intervals and tests of paired differences, families of them, races to a target. Call `estimate`.

@@ -258,7 +258,7 @@ def _split(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Statement:
+class Audited:
     """What an audit says: holds or not, and the quantities that decided, printed and found."""
 
     verdict: str
@@ -271,15 +271,15 @@ def audit(*rows: tuple) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
 
 
-def statement(frame: pd.DataFrame) -> Statement:
+def statement(frame: pd.DataFrame) -> Audited:
     """An audit worked out in a notebook: columns quantity, printed, found and holds, one row per quantity."""
     if frame.empty:
-        return Statement("not run", "", "")
+        return Audited("not run", "", "")
     holds = frame["holds"].eq(True)  # a blank does not hold
     decisive = frame[~holds] if not holds.all() else frame
     found = "; ".join(f"{row.quantity}: {_short(row.found)}" for row in decisive.head(4).itertuples())
     printed = "; ".join(f"{row.quantity}: {_short(row.printed)}" for row in decisive.head(4).itertuples())
-    return Statement("holds" if holds.all() else "does not hold", printed, found)
+    return Audited("holds" if holds.all() else "does not hold", printed, found)
 
 
 def _short(value: Any) -> str:
