@@ -71,7 +71,8 @@ def test_who_never_arrives_cannot_be_the_faster_one():
 def test_the_resolution_of_the_measurement_limits_what_is_seen():
     step = pd.Series([2.0, 2.0, 2.0])
     assert judge(Comparison("x", step, resolution=1.0)).outcome == "holds"
-    assert judge(Comparison("x", step, resolution=5.0)).outcome == "undecided"
+    coarse = judge(Comparison("x", step, resolution=5.0))
+    assert coarse.outcome == "undecided" and coarse.needed is None  # no number of units makes it finer
 
 
 # --- families ---------------------------------------------------------------------------------------------------------

@@ -131,6 +131,8 @@ def _needed(comparison: Comparison, seen: Estimate) -> int | None:
         return None
     margin = comparison.margin or 0.0
     distance = abs(seen.mean) - margin if comparison.near else seen.mean - margin
+    if abs(distance) <= comparison.resolution:
+        return None
     level = 2 * LEVEL if comparison.near else LEVEL
     return statistics.units_needed(distance, float(comparison.differences.std()), level)
 
