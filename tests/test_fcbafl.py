@@ -397,7 +397,9 @@ def test_the_columns_of_the_figures_are_those_that_the_ledger_asks_for():
     frame = results.savings(
         experiments.over_devices(experiments.allocation_costs, CELL, [10, 30], 5, 0), "devices", [10, 30], "OA"
     )
-    cells = ledger.compare(paper.entry("fcbafl/fig8"), frame)
+    cells = ledger.compare(paper.entry("fcbafl/fig8"), frame, {})
     assert len(cells) == 6 and all(cell["measured"] is not None for cell in cells)
     claim = paper.entry("fcbafl/claim-oa")
-    assert len(checks.above(frame, **claim.options).evidence) == 6  # two numbers of devices, three rivals
+    found = ledger.decide(claim, frame, {})
+    assert found.counts["of"] == 6  # two numbers of devices, three rivals
+    assert found.fewest_units == 5

@@ -7,7 +7,6 @@ import torch
 from matplotlib import pyplot as plt
 
 from fedlib.algorithms import create
-from fedlib.judging import checks, ledger
 from fedlib.papers.fedacs import audits, experiments, pictures, results
 from fedlib.problem import federation, partition
 from fedlib.selection import skewness
@@ -128,6 +127,8 @@ def test_rounds_and_speedups_are_blank_where_the_target_is_not_reached():
     assert found["rounds"].tolist()[:2] == [10, 5]
     assert found["speedup"].tolist()[:2] == [1, 2]
     assert np.isnan(found.loc["CMFL", "speedup"])
+    assert found["reached"].tolist() == [True, True, False]
+    assert found["at_least"].tolist() == [10, 5, 16]  # one round more than it had
 
 
 def test_rewards_that_fall_with_alpha_have_rank_correlation_one():
@@ -269,49 +270,3 @@ def test_the_wanted_pool_is_marked_in_the_bars():
     assert axes.lines[0].get_xdata()[0] == 4.5
     colours = [bar.get_facecolor() for bar in axes.patches]
     assert len(set(colours[:4])) == 1 == len(set(colours[4:])) and colours[3] != colours[4]
-
-
-# --- checks -----------------------------------------------------------------------------------------------------------
-
-
-def test_at_least_judges_the_means_and_leaves_blanks_out():
-    frame = pd.DataFrame({"seed": [0, 1, 0, 1, 0], "round": [5, 5, 10, 10, 15], "rho": [0.7, 0.9, 0.7, 0.8, np.nan]})
-    found = checks.at_least(frame, "rho", "round", 0.8)
-    assert (found.verdict, found.measured) == ("partly", "1 of 2 levels")
-    assert "Lowest 0.75 at round 10" in found.note and "Not measured: 1" in found.note
-    assert checks.at_least(frame, "rho", "round", 0.7).verdict == "reproduced"
-    assert checks.at_least(frame[frame["round"] == 15], "rho", "round", 0.7).verdict == "not tested"
-
-
-def test_near_pairs_by_seed_and_looks_at_the_size_of_the_difference():
-    frame = pd.DataFrame(
-        {
-            "environment": "uniform",
-            "variant": ["a", "b", "a", "b"],
-            "seed": [0, 0, 1, 1],
-            "accuracy": [0.50, 0.52, 0.61, 0.60],
-        }
-    )
-    options = {"value": "accuracy", "key": "variant", "first": "a", "other": "b", "over": "environment"}
-    assert checks.near(frame, margin=0.01, **options).verdict == "reproduced"  # -0.02 and +0.01: mean -0.005
-    assert checks.near(frame, margin=0.004, **options).verdict == "not reproduced"
-    assert checks.near(frame[frame["variant"] == "a"], margin=0.01, **options).verdict == "not tested"
-
-
-def test_a_claim_that_needs_seeds_is_not_judged_on_one():
-    scored = {"seed": [0, 0, 1, 1], "accuracy": [0.5, 0.4, 0.6, 0.5]}
-    frame = pd.DataFrame({"method": ["a", "b"] * 2, "environment": "uniform"} | scored)
-    options = {"value": "accuracy", "key": "method", "first": "a", "others": ["b"], "over": "environment"}
-    assert checks.with_seeds(frame, "above", 2, **options).verdict == "reproduced"
-    alone = checks.with_seeds(frame[frame["seed"] == 0], "above", 2, **options)
-    assert alone.verdict == "not tested" and alone.note.startswith("Not judged: 1 of at least 2 seeds.")
-    assert len(alone.evidence) == 1
-
-
-def test_the_options_of_every_check_fit(tmp_path):
-    """`with_seeds` passes its options on, so the ledger's own test of options does not see theirs."""
-    for entry in ledger.load("fedacs").entries:
-        if entry.check == "with_seeds":
-            inner = {name: value for name, value in entry.options.items() if name not in ("check", "seeds")}
-            names = checks.CHECKS[entry.options["check"]].__code__.co_varnames
-            assert set(inner) <= set(names), entry.id

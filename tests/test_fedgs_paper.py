@@ -1,4 +1,4 @@
-"""FedGS, the paper's side: printed numbers, the rows of Table II, prices, surfaces, checks and audits."""
+"""FedGS, the paper's side: printed numbers, the rows of Table II, prices, surfaces and audits."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedlib.algorithms import create
-from fedlib.judging import checks, ledger
+from fedlib.judging import ledger
 from fedlib.papers.fedgs import audits, experiments, pictures, results
 from fedlib.papers.fedgs.experiments import FactorySetting, comparison
 from fedlib.papers.fedgs.experiments.comparison import TableRow
@@ -229,51 +229,6 @@ def test_hes_rule_widens_the_first_weights_and_leaves_the_biases():
 def test_the_printed_network_has_the_weights_of_leafs():
     network = models.build("cnn_leaf", 62, (28, 28))
     assert sum(weights.numel() for weights in network.parameters()) == 6_603_710
-
-
-# --- checks -----------------------------------------------------------------------------------------------------------
-
-
-def graded(values: dict[tuple, list[float]]) -> pd.DataFrame:
-    rows = [(key, over, seed, value) for (key, over), each in values.items() for seed, value in enumerate(each)]
-    return pd.DataFrame(rows, columns=["key", "over", "seed", "value"])
-
-
-def test_flat_compares_means_at_every_level():
-    frame = graded({(1, "a"): [0.50, 0.52], (2, "a"): [0.52, 0.50], (1, "b"): [0.5], (2, "b"): [0.6]})
-    finding = checks.flat(frame, "value", "key", "over", within=0.01)
-    assert (finding.verdict, finding.measured) == ("partly", "1 of 2 levels")
-    assert checks.flat(frame, "value", "key", "over", within=0.2).verdict == "reproduced"
-
-
-def test_flat_looks_at_the_named_levels_only_and_needs_them_all():
-    frame = graded({("x", 0): [0.5], ("y", 0): [0.501], ("z", 0): [0.9]})
-    assert checks.flat(frame, "value", "key", "over", 0.01, ["x", "y"]).verdict == "reproduced"
-    assert checks.flat(frame, "value", "key", "over", 0.01, ["x", "z"]).verdict == "not reproduced"
-    assert checks.flat(frame, "value", "key", "over", 0.01, ["x", "missing"]).verdict == "not tested"
-
-
-@pytest.mark.parametrize(
-    ("slow", "verdict"),
-    [([33, 34], "reproduced"), ([20, 21], "partly"), ([60, 62], "partly"), ([9, 10], "not reproduced")],
-)
-def test_a_ratio_is_about_the_printed_one_or_on_its_side_of_one(slow, verdict):
-    frame = graded({("slow", 0): slow, ("fast", 0): [10, 10]})
-    finding = checks.ratio(frame, "value", "key", "slow", "fast", printed=3.3, within=0.5)
-    assert finding.verdict == verdict
-    assert float(finding.measured) == pytest.approx(np.mean(slow) / 10, abs=0.006)
-
-
-def test_a_ratio_of_something_missing_is_not_tested():
-    frame = graded({("fast", 0): [10, 10]})
-    assert checks.ratio(frame, "value", "key", "slow", "fast", 3.3, 0.5).verdict == "not tested"
-
-
-def test_rising_steps_that_were_not_measured_are_left_out():
-    complete = {(5, "a"): [0.1], (10, "a"): [0.2], (20, "a"): [0.3]}
-    frame = graded(complete | {(5, "b"): [0.1], (20, "b"): [0.2], (5, "c"): [0.3]})
-    finding = checks.rises(frame, "value", "key", "over")
-    assert (finding.verdict, finding.measured) == ("reproduced", "3 of 3 steps")
 
 
 # --- audits and pictures ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlib.judging import checks, ledger
+from fedlib.judging import ledger
 from fedlib.papers.fedsr import audits, experiments, pictures, results
 from fedlib.problem import federation
 
@@ -41,21 +41,23 @@ def test_printed_cells_stand_where_the_paper_has_them(id, where, value):
 
 
 def test_claims_read_columns_that_the_notebooks_write():
+    ends = {"data_set", "partition", "method", "accuracy", "cell", "guess"}
+    reached = {"transfers_at_least", "rounds_to_target", "reached", "method", "data_set"}
     written = {
-        "fedsr/table1": {"cell", "judged", "method"},
-        "fedsr/fig3": {"early", "judged", "method", "partition", "data_set"},
-        "fedsr/table2": {"cell", "judged", "method", "partition"},
-        "fedsr/star-losses": {"judged", "partition", "method"},
-        "fedsr/table3": {"transfers_at_least", "method", "data_set"},
-        "fedsr/transfers": {"transfers_at_least", "rounds_to_target", "method", "data_set"},
+        "fedsr/table1": ends,
+        "fedsr/fig3": {*ends, "early"},
+        "fedsr/table2": ends,
+        "fedsr/star-losses": {"judged", "partition", "method", "data_set"},
+        "fedsr/table3": reached,
+        "fedsr/transfers": reached,
         "fedsr/fig7": {"sum_of_squares", "partition"},
         "fedsr/fig9": {"accuracy", "kind", "epochs", "partition"},
         "fedsr/fig10": {"accuracy", "share", "partition"},
-        "fedsr/table4": {"accuracy", "method", "cell"},
+        "fedsr/table4": {"accuracy", "method", "participation", "moment"},
     }
     for entry in (entry for entry in PAPER.entries if entry.kind == "claim"):
-        asked = {entry.options[name] for name in ("value", "key", "over") if name in entry.options}
-        assert asked | set(entry.options.get("where", {})) <= written[entry.data], entry.id
+        asked = {entry.options[name] for name in ("value", "key", "guess", "reached") if name in entry.options}
+        assert asked | {*entry.options.get("where", {}), *entry.options["over"]} <= written[entry.data], entry.id
 
 
 # --- the runs ---------------------------------------------------------------------------------------------------------
@@ -190,6 +192,7 @@ def test_a_run_ends_with_its_last_record():
     rows = results.ends(pd.concat([curve("FedSR", [0.1, 0.4, 0.6]), curve("FedAvg", [0.1, 0.5, 0.3])]))
     assert rows.set_index("method")["accuracy"].to_dict() == {"FedSR": 0.6, "FedAvg": 0.3}
     assert set(rows["cell"]) == {"mnist, xi=2"}
+    assert rows["guess"].tolist() == [results.beyond_guessing("mnist", 2000)] * 2
 
 
 def test_a_cell_at_the_level_of_guessing_is_not_judged():
@@ -319,43 +322,6 @@ def test_the_remaining_audits_say_what_the_text_says():
     assert audits.bound([2, 5])["holds"].all()
     assert not audits.fig9_list()["holds"].any()
     assert audits.ring_higher()["holds"].tolist() == [False, False, True, True]
-
-
-# --- the checks that this paper adds ----------------------------------------------------------------------------------
-
-
-def scores(*rows):
-    return pd.DataFrame(rows, columns=["method", "cell", "seed", "accuracy"])
-
-
-def test_near_asks_for_the_margin_at_every_level():
-    frame = scores(("a", "x", 0, 0.50), ("b", "x", 0, 0.51), ("a", "y", 0, 0.50), ("b", "y", 0, 0.60))
-    found = checks.near(frame, "accuracy", "method", "a", "b", "cell", margin=0.02)
-    assert (found.verdict, found.measured) == ("partly", "1 of 2 levels")
-    assert "-0.1000 at cell y" in found.note
-    assert checks.near(frame, "accuracy", "method", "a", "c", "cell", margin=0.02).verdict == "not tested"
-
-
-def test_a_claim_may_speak_about_some_rows_only():
-    frame = scores(("a", "x", 0, 0.6), ("b", "x", 0, 0.5), ("a", "y", 0, 0.4), ("b", "y", 0, 0.5))
-    everywhere = checks.above(frame, "accuracy", "method", "a", ["b"], "cell")
-    at_x = checks.above(frame, "accuracy", "method", "a", ["b"], "cell", where={"cell": ["x"]})
-    assert (everywhere.verdict, at_x.verdict) == ("partly", "reproduced")
-    nowhere = checks.above(frame, "accuracy", "method", "a", ["b"], "cell", where={"cell": ["z"]})
-    assert nowhere.verdict == "not tested"
-
-
-def test_blank_cells_are_not_measured():
-    frame = scores(("a", "x", 0, 0.6), ("b", "x", 0, 0.5), ("a", "y", 0, np.nan), ("b", "y", 0, np.nan))
-    found = checks.above(frame, "accuracy", "method", "a", ["b"], "cell")
-    assert found.measured == "1 of 2 comparisons" and "Not measured: 1" in found.note
-
-
-def test_one_value_at_the_limit_is_enough_not_to_stay_below():
-    frame = pd.DataFrame({"level": ["x", "x", "y"], "value": [0.3, 0.5, 0.4]})
-    found = checks.stays_below(frame, "value", 0.5, "level")
-    assert (found.verdict, found.evidence["reached"].tolist()) == ("partly", [1, 0])
-    assert "1 of 3 values reach 0.5" in found.note
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------

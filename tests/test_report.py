@@ -43,22 +43,27 @@ def without_code(markup: str) -> str:
 
 
 def line(id: str, kind: str, verdict: str, **more) -> dict:
-    numbers = {"reported": None, "measured": None, "spread": None, "seeds": 3, "cells": [], "unit": ""}
+    numbers = {"reported": None, "measured": None, "effect": None, "interval": None, "seeds": 3, "cells": []}
     words = {"id": id, "paper": id.split("/")[0], "kind": kind, "statement": f"statement of {id}", "note": ""}
-    return words | numbers | {"verdict": verdict} | more
+    return words | numbers | {"verdict": verdict, "printed_in": ""} | more
+
+
+def cell(label: str, reported, measured, interval, verdict: str) -> dict:
+    return {"label": label, "reported": reported, "measured": measured, "interval": interval, "verdict": verdict}
 
 
 CELLS = [
-    {"label": "ACFMO, 5", "reported": 0.94, "measured": 0.931, "spread": 0.004, "verdict": "matches"},
-    {"label": "FedGH, 5", "reported": "0.85..0.87", "measured": 0.9, "spread": None, "verdict": "better than printed"},
-    {"label": "FedPAC, 5", "reported": "<0.85", "measured": 0.8, "spread": 0.01, "verdict": "matches"},
-    {"label": "FedALA, 5", "reported": 0.9, "measured": None, "spread": None, "verdict": "not tested"},
+    cell("ACFMO, 5", 0.94, 0.931, [0.927, 0.935], "matches"),
+    cell("FedGH, 5", "0.85..0.87", 0.9, None, "differs (ours higher)"),
+    cell("FedPAC, 5", "<0.85", 0.8, [0.79, 0.81], "matches"),
+    cell("FedALA, 5", 0.9, 0.7, [0.69, 0.71], "not comparable"),
+    cell("FedAvg, 5", 0.9, None, None, "not run"),
 ]
 LEDGER = [
-    line("toy/fig1", "figure", "better than printed", cells=CELLS),
-    line("toy/table2", "table", "not tested"),
-    line("toy/claim", "claim", "partly", measured="3 of 4 comparisons", note="Smallest gain < 0 & spread"),
-    line("toy/sum", "audit", "does not hold", reported=0.59, measured=0.4712345, spread=0.01),
+    line("toy/fig1", "figure", "differs", cells=CELLS),
+    line("toy/table2", "table", "not run"),
+    line("toy/claim", "claim", "undecided", measured="3 hold, 1 undecided, of 4", note="Smallest gain < 0 & spread"),
+    line("toy/sum", "audit", "does not hold", reported=0.59, measured=0.4712345, interval=[0.46, 0.48]),
 ]
 
 
@@ -131,7 +136,7 @@ def test_code_is_folded_and_progress_and_machine_paths_are_gone(page, report):
 
 def test_a_judged_row_can_be_linked_to_and_wears_a_badge_under_one_header(page):
     text = without_code(page)
-    assert re.search(r'<tr id="toy-claim">\s*<th scope="row">toy/claim</th><td>' + re.escape(badge("partly")), text)
+    assert re.search(r'<tr id="toy-claim">\s*<th scope="row">toy/claim</th><td>' + re.escape(badge("undecided")), text)
     assert "<tr><th>id</th><th>verdict</th></tr></thead>" in text
     assert "color: red" not in text
 
@@ -191,12 +196,12 @@ def test_the_index_shows_every_entry_with_its_verdict_in_words(overview):
         assert badge(entry["verdict"]) in overview
 
 
-def test_the_index_shows_each_printed_number_beside_ours_with_spread(overview):
+def test_the_index_shows_each_printed_number_beside_ours_with_its_interval(overview):
     cells = re.findall(r"<tr><th scope=\"row\">(.*?)</th><td>(.*?)</td><td>(.*?)</td>", overview)
-    assert ("ACFMO, 5", "0.94", "0.931 ± 0.004") in cells
+    assert ("ACFMO, 5", "0.94", "0.931 (0.927 to 0.935)") in cells
     assert ("FedGH, 5", "0.85..0.87", "0.9") in cells
-    assert ("FedPAC, 5", "&lt;0.85", "0.8 ± 0.01") in cells
-    assert "0.4712 ± 0.01" in overview
+    assert ("FedPAC, 5", "&lt;0.85", "0.8 (0.79 to 0.81)") in cells
+    assert "0.4712" in overview
 
 
 def test_the_index_counts_what_was_regenerated_and_links_it(overview):
@@ -209,7 +214,7 @@ def test_the_index_counts_what_was_regenerated_and_links_it(overview):
 def test_filters_offer_what_is_there_and_nothing_depends_on_them(overview):
     form = re.search(r"<form id=\"filters\".*?</form>", overview, flags=re.DOTALL)[0]
     values = [option.get("value") for option in Elements(form).all("option")]
-    assert {"toy", "partly", "does not hold", "better than printed"} <= set(values)
+    assert {"toy", "undecided", "does not hold", "differs"} <= set(values)
     assert len(Elements(form).all("select")) == 3
     assert 'type="search"' in form
     assert "hidden" in Elements(form).all("form")[0]
@@ -220,18 +225,17 @@ def test_every_verdict_has_its_own_words_and_a_sign():
     assert "?" in badge("unheard of")
 
 
-def test_the_picture_shows_shares_as_percent_and_leaves_out_bounds():
+def test_the_picture_shows_shares_as_percent_and_leaves_out_bounds_and_what_is_not_comparable():
     shown = scatter.points(LEDGER)
     assert [p.middle for p in shown] == pytest.approx([94, 86])
     assert [p.measured for p in shown] == pytest.approx([93.1, 90])
-    assert [p.spread for p in shown] == pytest.approx([0.4, 0])
+    assert [p.interval for p in shown] == [pytest.approx((92.7, 93.5)), pytest.approx((90, 90))]
 
 
 def test_other_units_are_scaled_to_their_largest_printed_value():
-    cells = [{"label": "a", "reported": 200, "measured": 220.0, "spread": 10.0, "verdict": "matches"}]
-    cells += [{"label": "b", "reported": 50, "measured": 50.0, "spread": None, "verdict": "matches"}]
-    shown = scatter.points([line("toy/rounds", "table", "partly", cells=cells, unit="rounds")])
-    assert [(p.middle, p.measured, p.spread) for p in shown] == [(100, 110, 5), (25, 25, 0)]
+    cells = [cell("a", 200, 220.0, [210.0, 230.0], "matches"), cell("b", 50, 50.0, None, "matches")]
+    shown = scatter.points([line("toy/rounds", "table", "matches", cells=cells, printed_in="rounds")])
+    assert [(p.middle, p.measured, p.interval) for p in shown] == [(100, 110, (105, 115)), (25, 25, (25, 25))]
 
 
 def test_a_point_on_the_identity_line_is_drawn_there():

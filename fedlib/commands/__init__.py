@@ -2,6 +2,7 @@
 
     reports     no command, only settings: execute the notebooks and write their pages
     catalogue   `list`: what there is
+    explain     `explain`: the story of one verdict
     plan_cli    `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
     record_cli  `record`: put finished runs into the record
     verify_cli  `verify`: recompute what is recorded, and compare
@@ -13,6 +14,7 @@
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 COMMANDS = {  # word -> module
     "list": "catalogue",
+    "explain": "explain",
     "plan": "plan_cli",
     "record": "record_cli",
     "verify": "verify_cli",

@@ -1,58 +1,32 @@
-"""Named checks: a sentence of a paper as a function of measured numbers.
+"""Named checks: a sentence of a paper as a list of comparisons.
 
-A check takes a tidy frame (one row per seed) and returns a `Finding`. Differences are paired by seed: two methods of
-one seed share partition and participants, so the spread of the difference says more than the spread of each. A
-difference counts when its mean is larger than its standard error over seeds; one seed has no error and any difference
-counts.
+A check takes a tidy frame (one row per unit and setting) and says which differences speak for the sentence; `claims`
+judges them. Every comparison that the sentence asks for is in the list: what was not run, or cannot be compared, says
+so and is not dropped. The options of a claim are those of its check and of `Pairing`, and `where`, which restricts the
+rows; call `comparisons(check, frame, unit, options)`.
+
+`over` names the axes along which a sentence is repeated, with the levels it speaks about, or `all` that were measured:
+{participation: [5, 10]}, {round: all}. Levels of several axes are combined.
 """
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, fields, replace
+from inspect import signature
+from itertools import combinations, pairwise, product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from fedlib.judging.claims import Comparison
+from fedlib.judging.statistics import race
 
-@dataclass(frozen=True)
-class Finding:
-    """What a check says: the verdict, the number that decided it, its spread, and the evidence as a frame."""
-
-    verdict: str
-    measured: object
-    evidence: pd.DataFrame
-    spread: float | None = None
-    reported: object = None
-    note: str = ""
+ALL = "all"
+EXACT = "exact"  # the unit of what has no spread: a model of delays, printed numbers
+UNITS = {"seed": ["seed"], "draw": ["seed"], "problem": ["seed", "factory"], EXACT: []}  # unit: its columns
+NEEDS_MARGIN = ("near", "flat")  # checks that ask for differences within the claim's margin
 
 
-def verdict(holds: int, of: int) -> str:
-    """reproduced when all comparisons hold, not reproduced when none does, else partly."""
-    if of == 0:
-        return "not tested"
-    return "reproduced" if holds == of else "not reproduced" if holds == 0 else "partly"
-
-
-def paired(
-    frame: pd.DataFrame, value: str, key: str, first: Hashable, second: Hashable, level: dict[str, Any]
-) -> pd.Series:
-    """first - second of one column, seed by seed, at one level of the other axes."""
-    for column, wanted in level.items():
-        frame = frame[frame[column] == wanted]
-    table = frame.pivot_table(index="seed", columns=key, values=value)
-    missing = [name for name in (first, second) if name not in table]
-    return pd.Series(dtype=float) if missing else (table[first] - table[second]).dropna()
-
-
-def standard_error(differences: pd.Series) -> float:
-    """Of the mean over seeds; 0 for a single seed."""
-    return float(differences.std() / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
-
-
-def exceeds_noise(differences: pd.Series) -> bool:
-    """Whether a positive difference is more than noise: its mean exceeds its standard error over seeds."""
-    return bool(differences.mean() > standard_error(differences))
+# Rows and sides
 
 
 def rows_where(frame: pd.DataFrame, where: dict[str, list] | None) -> pd.DataFrame:
@@ -62,168 +36,234 @@ def rows_where(frame: pd.DataFrame, where: dict[str, list] | None) -> pd.DataFra
     return frame
 
 
+def levels(frame: pd.DataFrame, over: dict[str, Any]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The frame at each combination of levels, with its name: "mnist, xi=2", "participation 5"."""
+    wanted = [sorted(frame[axis].dropna().unique()) if listed == ALL else listed for axis, listed in over.items()]
+    for combination in product(*wanted):
+        here, words = frame, []
+        for axis, level in zip(over, combination, strict=True):
+            here = here[here[axis] == level]
+            words.append(named(axis, level))
+        yield ", ".join(words), here
+
+
+def named(axis: str, level: Hashable) -> str:
+    """A word stands for itself, a number needs its axis."""
+    return level if isinstance(level, str) else f"{axis} {level:g}"
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How two sides are compared: what is measured, over which units, and which way is better."""
+
+    unit: str
+    value: str
+    lower_is_better: bool = False
+    times: float = 1.0  # the better side must be this many times as good
+    in_every: str | None = None  # an axis inside a unit, such as factory: its worst member stands for the unit
+    reached: str | None = None  # column that says whether a run arrived; `value` is then what it needed, or at least
+    guess: str | None = None  # column with the score up to which a model knows no more than a guess
+
+    @property
+    def exact(self) -> bool:
+        return self.unit == EXACT
+
+    def compare(self, label: str, first: pd.DataFrame, second: pd.DataFrame, near: bool = False) -> Comparison:
+        """The first side against the second."""
+        if first.empty or second.empty:
+            return Comparison(label, near=near, blank="not run")
+        if self.guess and all((side[self.value].mean() <= side[self.guess]).all() for side in (first, second)):
+            return Comparison(label, near=near, blank="not comparable", note="both at the level of guessing")
+        if self.reached:
+            return self._race(label, first, second)
+        ours, theirs = self.by_unit(first), self.by_unit(second)
+        gains = theirs - self.times * ours if self.lower_is_better else ours - self.times * theirs
+        gains = self._worst_inside(gains.dropna().sort_index(), near)
+        if gains.empty:
+            unpaired = ours.notna().any() and theirs.notna().any()
+            return Comparison(label, near=near, blank="not run" if unpaired else "not comparable")
+        return Comparison(label, gains, near=near, exact=self.exact)
+
+    def _race(self, label: str, first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
+        sides = [
+            pd.DataFrame({"value": self.by_unit(side), "arrived": self.by_unit(side, self.reached) > 0}).dropna()
+            for side in (first, second)
+        ]
+        run = race(sides[0], sides[1], self.times)
+        note = f"neither arrived in {run.both_short} of the units" if run.both_short else ""
+        if run.differences.empty:
+            return Comparison(label, blank="not comparable" if run.both_short else "not run", note=note)
+        ours, theirs = run.ours_short, run.theirs_short
+        return Comparison(label, run.differences, exact=self.exact, note=note, ours_short=ours, theirs_short=theirs)
+
+    def by_unit(self, side: pd.DataFrame, column: str | None = None) -> pd.Series:
+        """One number per unit (and member of `in_every`): what is nested deeper is averaged first."""
+        names = [*UNITS[self.unit], *([self.in_every] if self.in_every else [])]
+        if names:
+            return side.groupby(names)[column or self.value].mean().astype(float)
+        numbers = side[column or self.value].dropna()
+        if len(set(numbers)) > 1:
+            raise ValueError(f"an exact comparison needs one number a side, not {numbers.tolist()}")
+        return pd.Series([numbers.iloc[0]] if len(numbers) else [], dtype=float)
+
+    def _worst_inside(self, gains: pd.Series, near: bool) -> pd.Series:
+        if not self.in_every or gains.empty:
+            return gains
+        grouped = gains.groupby(level=UNITS[self.unit])
+        return grouped.agg(lambda inside: inside.loc[inside.abs().idxmax()]) if near else grouped.min()
+
+
+# Checks
+
+
 def above(
-    frame: pd.DataFrame,
-    value: str,
-    key: str,
-    first: str,
-    others: list,
-    over: str,
-    lower_is_better: bool = False,
-    where: dict[str, list] | None = None,
-) -> Finding:
-    """`first` beats each of `others` at every level of `over`."""
-    frame, rows = rows_where(frame, where), []
-    for level in sorted(frame[over].unique()):
-        for other in others:
-            gain = paired(frame, value, key, first, other, {over: level}) * (-1 if lower_is_better else 1)
-            if len(gain):
-                numbers = {"gain": gain.mean(), "sd": gain.std(), "holds": exceeds_noise(gain)}
-                rows.append({over: level, "first": first, "other": other} | numbers)
-    evidence = pd.DataFrame(rows, columns=[over, "first", "other", "gain", "sd", "holds"])
-    won, planned = int(evidence["holds"].sum()), frame[over].nunique() * len(others)
-    if evidence.empty:
-        return Finding(verdict(0, 0), f"0 of {planned} comparisons", evidence)
-    smallest = evidence.loc[evidence["gain"].idxmin()]
-    note = f"Smallest gain {smallest['gain']:+.4f} over {smallest['other']} at {over} {smallest[over]}."
-    if len(evidence) < planned:
-        note += f" Not measured: {planned - len(evidence)}."
-    return Finding(verdict(won, planned), f"{won} of {planned} comparisons", evidence, note=note)
-
-
-def near(frame: pd.DataFrame, value: str, key: str, first: str, other: str, over: str, margin: float) -> Finding:
-    """`first` and `other` differ by at most `margin`, in the mean over seeds, at every level of `over`."""
-    rows = []
-    for level in frame[over].dropna().unique():
-        gap = paired(frame, value, key, first, other, {over: level})
-        if len(gap):
-            rows.append({over: level, "difference": gap.mean(), "sd": gap.std(), "holds": abs(gap.mean()) <= margin})
-    evidence = pd.DataFrame(rows, columns=[over, "difference", "sd", "holds"])
-    close, note = int(evidence["holds"].sum()), ""
-    if len(evidence):
-        farthest = evidence.loc[evidence["difference"].abs().idxmax()]
-        note = f"Largest difference {farthest['difference']:+.4f} at {over} {farthest[over]}."
-    return Finding(verdict(close, len(evidence)), f"{close} of {len(evidence)} levels", evidence, note=note)
-
-
-def gap_grows(frame: pd.DataFrame, value: str, key: str, first: str, others: list, over: str) -> Finding:
-    """The lead of `first` over the best of `others` grows from each level of `over` to the next lower one."""
-    best = frame[frame[key].isin(others)].groupby([over, "seed"])[value].max()
-    of_first = frame[frame[key] == first].set_index([over, "seed"])[value]
-    lead = (of_first - best).dropna().unstack("seed")  # levels x seeds
-    evidence = pd.DataFrame({"lead": lead.mean(axis=1), "sd": lead.std(axis=1)}).reset_index()
-    steps = [(sparse - dense).dropna() for (_, sparse), (_, dense) in pairwise(lead.iterrows())]
-    grows = sum(exceeds_noise(step) for step in steps)
-    note = "Lead from sparse to dense: " + ", ".join(f"{lead:+.4f}" for lead in evidence["lead"]) + "."
-    return Finding(verdict(grows, len(steps)), f"{grows} of {len(steps)} steps", evidence, note=note)
-
-
-def worst(
-    frame: pd.DataFrame, value: str, key: str, which: Hashable, over: str, lower_is_better: bool = False
-) -> Finding:
-    """`which` has a worse mean than all other rows at every level of `over`."""
-    means = frame.dropna(subset=[value]).groupby([over, key])[value].mean().unstack()
-    last = means.idxmax(axis=1) if lower_is_better else means.idxmin(axis=1)
-    evidence = means.reset_index().assign(worst=last.to_numpy())
-    evidence.columns = [str(column) for column in evidence.columns]
-    rivals = [level for level in means if level != which]
-    if which not in means or not rivals:
-        return Finding(verdict(0, 0), "0 of 0 levels", evidence)
-    sign = 1 if lower_is_better else -1
-    holds = sum(
-        all(exceeds_noise(sign * paired(frame, value, key, which, rival, {over: level})) for rival in rivals)
-        for level in means.index
-    )
-    return Finding(verdict(holds, len(last)), f"{holds} of {len(last)} levels", evidence)
-
-
-def rises(
-    frame: pd.DataFrame,
-    value: str,
-    key: str,
-    over: str,
-    lower_is_better: bool = False,
-    where: dict[str, list] | None = None,
-) -> Finding:
-    """The value improves from each level of `key` to the next higher one measured, at every level of `over`."""
-    frame = rows_where(frame, where)
-    means = frame.groupby([over, key])[value].mean().unstack()
-    sign = -1 if lower_is_better else 1
-    gains = [
-        sign * paired(frame, value, key, higher, lower, {over: level})
-        for level in means.index
-        for lower, higher in pairwise(means.loc[level].dropna().index)
+    frame: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list, over: dict[str, Any]
+) -> list[Comparison]:
+    """`first` is better than each of `others`, at every level."""
+    return [
+        pairing.compare(_label(named(key, other), place), here[here[key] == first], here[here[key] == other])
+        for place, here in levels(frame, over)
+        for other in others
     ]
-    steps = [exceeds_noise(gain) for gain in gains]
-    evidence = means.reset_index()
-    evidence.columns = [str(column) for column in evidence.columns]
-    return Finding(verdict(sum(steps), len(steps)), f"{sum(steps)} of {len(steps)} steps", evidence)
 
 
-def stays_below(frame: pd.DataFrame, value: str, limit: float, over: str) -> Finding:
-    """Every single value is below `limit`, at every level of `over`."""
-    reached = frame[value] >= limit
-    values = frame.assign(reached=reached).dropna(subset=[value]).groupby(over, as_index=False)
-    evidence = values.agg(draws=("reached", "size"), reached=("reached", "sum"), largest=(value, "max"))
-    holds = int((evidence["reached"] == 0).sum())
-    note = (
-        f"{reached.sum()} of {evidence['draws'].sum()} values reach {limit:g}, the largest is {frame[value].max():.3f}."
-    )
-    return Finding(verdict(holds, len(evidence)), f"{holds} of {len(evidence)} levels", evidence, note=note)
+def near(
+    frame: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list, over: dict[str, Any]
+) -> list[Comparison]:
+    """`first` differs from each of `others` by at most the claim's margin, at every level."""
+    return [
+        pairing.compare(_label(named(key, other), place), here[here[key] == first], here[here[key] == other], near=True)
+        for place, here in levels(frame, over)
+        for other in others
+    ]
 
 
-def at_least(frame: pd.DataFrame, value: str, over: str, least: float) -> Finding:
-    """The mean of a value is `least` or more at every level of `over`; a blank level was not measured."""
-    means = frame.groupby(over, sort=False)[value].mean()
-    evidence = means.reset_index().assign(least=least, holds=(means >= least).to_numpy())
-    measured = means.dropna()
-    if measured.empty:
-        return Finding(verdict(0, 0), f"0 of {len(means)} levels", evidence, note="Nothing measured at this scale.")
-    note = f"Lowest {measured.min():.3g} at {over} {measured.idxmin()}."
-    if len(measured) < len(means):
-        note += f" Not measured: {len(means) - len(measured)}."
-    holds = int((measured >= least).sum())
-    return Finding(verdict(holds, len(measured)), f"{holds} of {len(measured)} levels", evidence, note=note)
+def flat(frame: pd.DataFrame, pairing: Pairing, key: str, among: list, over: dict[str, Any]) -> list[Comparison]:
+    """Any two of the levels `among` of `key` differ by at most the claim's margin, at every level of `over`."""
+    return [
+        pairing.compare(_label(f"{key} {a} and {b}", place), here[here[key] == a], here[here[key] == b], near=True)
+        for place, here in levels(frame, over)
+        for a, b in combinations(among, 2)
+    ]
 
 
-def with_seeds(frame: pd.DataFrame, check: str, seeds: int, **options: Any) -> Finding:
-    """Another check, judged only when there are enough seeds: the difference of two single runs is no evidence."""
-    finding = CHECKS[check](frame, **options)
-    have = frame["seed"].nunique()
-    if have >= seeds:
-        return finding
-    note = f"Not judged: {have} of at least {seeds} seeds. {finding.note}"
-    return replace(finding, verdict="not tested", note=note.strip())
+def rises(frame: pd.DataFrame, pairing: Pairing, key: str, along: list | str, over: dict[str, Any]) -> list[Comparison]:
+    """The value improves from each of the levels `along` of `key` to the next, at every level of `over`."""
+    steps = sorted(frame[key].dropna().unique()) if along == ALL else along
+    return [
+        pairing.compare(_label(f"{key} {low} to {high}", place), here[here[key] == high], here[here[key] == low])
+        for place, here in levels(frame, over)
+        for low, high in pairwise(steps)
+    ]
 
 
-def flat(frame: pd.DataFrame, value: str, key: str, over: str, within: float, levels: list | None = None) -> Finding:
-    """The means of all levels of `key` (or of some) lie within `within` of each other, at every level of `over`."""
-    wanted = frame if levels is None else frame[frame[key].isin(levels)]
-    means = wanted.groupby([over, key])[value].mean().unstack()
-    spans = (means.max(axis=1) - means.min(axis=1))[means.notna().sum(axis=1) > 1]
-    evidence = means.assign(range=spans).reset_index()
-    evidence.columns = [str(column) for column in evidence.columns]
-    if spans.empty or not set(levels or ()) <= set(means.columns):
-        return Finding(verdict(0, 0), "0 of 0 levels", evidence)
-    holds = int((spans <= within).sum())
-    note = f"Largest range {spans.max():.4f}; counted as flat up to {within:g}."
-    return Finding(verdict(holds, len(spans)), f"{holds} of {len(spans)} levels", evidence, note=note)
+def gap_grows(
+    frame: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list, along: dict[str, list]
+) -> list[Comparison]:
+    """The lead of `first` over the best of `others` grows from each level of an axis to the next.
+
+    What must be positive is the smaller of two numbers: how much the lead grows, and the lead itself. A deficit that
+    shrinks is no lead that grows.
+    """
+    ((axis, listed),) = along.items()
+    leads = {level: _lead(frame[frame[axis] == level], pairing, key, first, others) for level in listed}
+    comparisons = []
+    for before, after in pairwise(listed):
+        growth = (leads[after] - leads[before]).dropna()
+        ahead = pd.concat([growth, leads[after].reindex(growth.index)], axis=1).min(axis=1)
+        blank = "" if len(ahead) else "not run"
+        comparisons.append(Comparison(f"{axis} {before} to {after}", ahead, exact=pairing.exact, blank=blank))
+    return comparisons
 
 
-def ratio(frame: pd.DataFrame, value: str, key: str, first: str, second: str, printed: float, within: float) -> Finding:
-    """first / second, seed by seed, is about the printed ratio; partly so if it lies on the same side of 1."""
-    table = frame.pivot_table(index="seed", columns=key, values=value)
-    if not {first, second} <= set(table):
-        return Finding(verdict(0, 0), None, table.reset_index(), reported=printed)
-    evidence = table[[first, second]].assign(ratio=table[first] / table[second]).reset_index()
-    ratios = evidence["ratio"].dropna()
-    if ratios.empty:
-        return Finding(verdict(0, 0), None, evidence, reported=printed)
-    close = abs(ratios.mean() - printed) <= within
-    same_side = exceeds_noise((ratios - 1) * (1 if printed > 1 else -1))
-    word = "reproduced" if close else "partly" if same_side else "not reproduced"
-    spread = float(ratios.std()) if len(ratios) > 1 else None
-    return Finding(word, f"{ratios.mean():.2f}", evidence, spread=spread, reported=printed)
+def _lead(here: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list) -> pd.Series:
+    """Of the first over the best rival, unit by unit, where all of them were run."""
+    sides = {name: pairing.by_unit(here[here[key] == name]) for name in (first, *others)}
+    table = pd.DataFrame(sides).dropna()
+    return table[first] - table[others].max(axis=1)
+
+
+def at_least(frame: pd.DataFrame, pairing: Pairing, least: float, over: dict[str, Any]) -> list[Comparison]:
+    """The value is `least` or more at every level; a unit whose value is blank did not arrive and counts against."""
+    comparisons = []
+    for place, here in levels(frame, over):
+        numbers = pairing.by_unit(here) - least
+        arrived = numbers.dropna().sort_index()
+        blank = "" if len(arrived) else "not run" if here.empty else "not comparable"
+        short = len(numbers) - len(arrived)
+        comparisons.append(Comparison(place, arrived, exact=pairing.exact, ours_short=short, blank=blank))
+    return comparisons
+
+
+def stays_below(frame: pd.DataFrame, pairing: Pairing, limit: float, over: dict[str, Any]) -> list[Comparison]:
+    """Every single value is below `limit`, at every level: one that reaches it refutes the sentence."""
+    comparisons = []
+    for place, here in levels(frame, over):
+        room = limit - here[pairing.value].max()
+        blank = "not run" if pd.isna(room) else ""
+        comparisons.append(Comparison(place, pd.Series([room]), exact=True, blank=blank, note=f"{len(here)} values"))
+    return comparisons
+
+
+def ratio(
+    frame: pd.DataFrame,
+    pairing: Pairing,
+    key: str,
+    first: Hashable,
+    second: Hashable,
+    least: float,
+    most: float,
+    over: dict[str, Any],
+) -> list[Comparison]:
+    """The first needs between `least` and `most` times what the second needs, at every level."""
+    lower = replace(pairing, lower_is_better=True, times=least)
+    upper = replace(pairing, lower_is_better=True, times=1 / most)
+    comparisons = []
+    for place, here in levels(frame, over):
+        slow, fast = here[here[key] == first], here[here[key] == second]
+        comparisons.append(lower.compare(_label(f"at least {least:g} times", place), fast, slow))
+        comparisons.append(upper.compare(_label(f"at most {most:g} times", place), slow, fast))
+    return comparisons
+
+
+def _label(what: str, place: str) -> str:
+    return f"{what}, {place}" if place else what
+
+
+CHECKS: dict[str, Callable[..., list[Comparison]]] = {
+    check.__name__: check for check in (above, near, flat, rises, gap_grows, at_least, stays_below, ratio)
+}
+
+
+def comparisons(check: str, frame: pd.DataFrame, unit: str, options: dict[str, Any]) -> list[Comparison]:
+    """All comparisons that a claim asks for."""
+    of_pairing, of_check = _split(options)
+    return CHECKS[check](rows_where(frame, options.get("where")), Pairing(unit, **of_pairing), **of_check)
+
+
+def require_options(check: str, options: dict[str, Any]) -> None:
+    """A TypeError that names what is missing or unknown."""
+    of_pairing, of_check = _split(options)
+    signature(CHECKS[check]).bind("the data", "how", **of_check)
+    signature(Pairing).bind("the unit", **of_pairing)
+
+
+def _split(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    known = {field.name for field in fields(Pairing)} - {"unit"}
+    of_pairing = {name: value for name, value in options.items() if name in known}
+    return of_pairing, {name: value for name, value in options.items() if name not in known and name != "where"}
+
+
+# Audits
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit says: holds or not, and the quantities that decided, printed and found."""
+
+    verdict: str
+    reported: str
+    measured: str
 
 
 def audit(*rows: tuple) -> pd.DataFrame:
@@ -231,15 +271,15 @@ def audit(*rows: tuple) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
 
 
-def statement(frame: pd.DataFrame) -> Finding:
+def statement(frame: pd.DataFrame) -> Audited:
     """An audit worked out in a notebook: columns quantity, printed, found and holds, one row per quantity."""
     if frame.empty:
-        return Finding(verdict(0, 0), None, frame)
+        return Audited("not run", "", "")
     holds = frame["holds"].eq(True)  # a blank does not hold
     decisive = frame[~holds] if not holds.all() else frame
-    shown = "; ".join(f"{row.quantity}: {_short(row.found)}" for row in decisive.head(4).itertuples())
+    found = "; ".join(f"{row.quantity}: {_short(row.found)}" for row in decisive.head(4).itertuples())
     printed = "; ".join(f"{row.quantity}: {_short(row.printed)}" for row in decisive.head(4).itertuples())
-    return Finding("holds" if holds.all() else "does not hold", shown, frame, reported=printed)
+    return Audited("holds" if holds.all() else "does not hold", printed, found)
 
 
 def _short(value: Any) -> str:
@@ -247,21 +287,3 @@ def _short(value: Any) -> str:
         return f"{float(value):.4g}"
     except (TypeError, ValueError):
         return str(value)
-
-
-CHECKS: dict[str, Callable[..., Finding]] = {
-    check.__name__: check
-    for check in (
-        above,
-        near,
-        gap_grows,
-        worst,
-        rises,
-        flat,
-        ratio,
-        stays_below,
-        at_least,
-        with_seeds,
-        statement,
-    )
-}

@@ -11,7 +11,7 @@ import pandas as pd
 def final(frame: pd.DataFrame, keys: list[str], last: int, target: float, value: str = "accuracy") -> pd.DataFrame:
     """One row per run: each score's mean over the `last` measured rounds, rounds to the target, roughness of `value`.
 
-    A run that never reaches the target counts as one round more than it had.
+    A run that never reaches the target counts as one round more than it had; `reached` says so.
     """
     scores = [column for column in frame.select_dtypes("number").columns if column not in (*keys, "seed", "round")]
     rows = []
@@ -27,6 +27,7 @@ def _speed_and_roughness(run: pd.DataFrame, value: str, target: float) -> dict[s
     hits = run.loc[run[value] >= target, "round"]
     return {
         "rounds_to_target": int(hits.iloc[0]) if len(hits) else int(run["round"].iloc[-1]) + 1,
+        "reached": len(hits) > 0,
         "roughness": float(run[value].tail(len(run) // 2).diff().std()),
     }
 

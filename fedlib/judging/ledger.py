@@ -1,271 +1,94 @@
 """The ledger: what the papers print, what we measured, and the verdict.
 
-What a paper prints lives in `papers/<paper>/paper.yaml`: its figures and tables with their numbers, its claims as named
-checks (`checks.py`), audits of its own arithmetic. A report folder holds the measured numbers, `data/<id>.csv`, one row
-per seed. `judge` joins the two; nothing else decides a verdict.
+What a paper prints lives in `papers/<paper>/paper.yaml` (`entries`). A report folder holds the measured numbers,
+`data/<id>.csv`, one row per seed, and beside them the parameters they were computed with, `data/<id>.json` (`facts`).
+`judge` joins the two; nothing else decides a verdict. `ledger.json` has one line per entry:
+
+    id, paper, kind, statement, page, ours, scale    which entry, and of which report
+    verdict, note                                    the words below, and what else there is to say
+    reported, measured      of a claim: None, "12 hold, 1 reversed, of 13"; of an audit: what decided, printed and
+                            found; of a figure or table with printed numbers: label -> number
+    effect, interval        of a claim: the comparison that speaks least for it, and [low, high]; None where exact
+    unit, seeds             what numbers are repeated over, and how often (the fewest of all comparisons)
+    quantity, quantifier, currency, margin           of a claim: what is compared, how often it must hold, at what price
+    counts                  of a claim: {holds, reversed, undecided, not comparable, not run, of}
+                            of printed numbers: {matches, differs (ours higher), ..., of}
+    comparisons             of a claim: [{label, effect, interval, n, outcome, margin, near, detectable, needed, note}];
+                            effects are positive where they speak for the claim, in the unit of `quantity`. A `near` one
+                            holds inside +-margin; the others above it. `interval` is the one that decided (95%; of
+                            "near" 90%), None for exact and single values; effect is None where nothing was compared
+    averaged                of a claim about the average: the same for the mean of all comparisons, else None
+    needs                   of a claim: [{name, value, have, met, because}]
+    readings                of a claim with several: [{reading, verdict, measured, effect, interval, counts,
+                            comparisons}], the printed reading, whose verdict is the claim's, first
+    cells                   of printed numbers: [{label, reported, measured, interval, n, verdict, why}]; `why` says
+                            what keeps a number from being compared
+    printed_in              "%", "s", "rounds": the unit of print
+
+Verdicts. Claims: reproduced, contradicted, undecided, not judged at this scale. Printed numbers: matches, differs (ours
+higher), differs (ours lower), undecided; not comparable where the run is not in the printed setting. A whole table:
+differs, undecided, matches or not comparable, whichever of them comes first among its numbers. Audits: holds, does not
+hold. Figures without printed numbers: regenerated; schematics: redrawn. Anything without numbers here: not run.
 """
 
-import contextlib
 import json
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from inspect import signature
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from fedlib.data.files import write_atomically, write_text
-from fedlib.judging import checks
+from fedlib.judging import checks, claims, facts
+from fedlib.judging.claims import Decision, Finding
+from fedlib.judging.entries import (
+    COMPARED,
+    FOLDER,
+    KINDS,
+    Entry,
+    LedgerError,
+    Paper,
+    PrintedBlock,
+    known_as,
+    label,
+    load,
+    papers,
+    printed_range,
+    reading_options,
+)
+from fedlib.judging.facts import UNITS, Checked, Need
+from fedlib.judging.statistics import FEWEST, LEVEL, estimate
 
-FOLDER = Path(__file__).resolve().parents[1] / "papers"
-KINDS = ("figure", "table", "schematic", "claim", "audit")
-COMPARED = ("figure", "table")
+__all__ = [
+    "COMPARED",
+    "FOLDER",
+    "KINDS",
+    "Entry",
+    "LedgerError",
+    "Paper",
+    "PrintedBlock",
+    "compare",
+    "data_file",
+    "judge",
+    "known_as",
+    "label",
+    "load",
+    "measured",
+    "overall",
+    "papers",
+    "printed_range",
+    "write",
+    "write_evidence",
+]
 
-
-class LedgerError(ValueError):
-    """A paper's YAML file is wrong; the message names the file, the line and what would be right."""
-
-
-@dataclass(frozen=True)
-class PrintedBlock:
-    """Printed numbers: rows x one column axis, for the rows of the data that match `where`."""
-
-    rows: str  # column of the data that names the rows, e.g. method
-    columns: dict[str, list]  # one axis of the data and its values, e.g. {participation: [5, 10]}
-    printed: dict[Any, list]  # row name -> one printed value per column: a number, "87..89", "<90", ">0.9" or null
-    where: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the ledger as the paper gives it."""
-
-    id: str
-    kind: str
-    statement: str
-    page: str  # the notebook that shows it
-    alt: str = ""  # figures: what one would see
-    value: str = ""  # figures and tables with printed numbers: column of the data that they print
-    unit: str = ""
-    scale: float = 1.0  # printed = scale * measured, e.g. 100 for percentages
-    tolerance: float = 0.0  # in printed units: how far apart still counts as the same
-    better: str = "higher"  # or lower
-    blocks: tuple[PrintedBlock, ...] = ()
-    check: str = ""  # claims and audits: name of a function in checks.py ...
-    data: str = ""  # ... the id whose data it reads ...
-    options: dict[str, Any] = field(default_factory=dict)  # ... and its arguments
-    note: str = ""
-    ours: bool = False  # a question the paper does not ask
-
-
-@dataclass(frozen=True)
-class Paper:
-    """A paper and everything it prints that we regenerate or judge."""
-
-    name: str
-    title: str
-    authors: str
-    venue: str
-    idea: str
-    entries: tuple[Entry, ...]
-    short: str = ""  # as people write its name: FedGS
-
-    def entry(self, id: str) -> Entry:
-        """The entry with this id, such as acfmo/fig1."""
-        for entry in self.entries:
-            if entry.id == id:
-                return entry
-        raise KeyError(f"{id!r} is not in the ledger of {self.name}; it has: {', '.join(e.id for e in self.entries)}")
-
-
-def papers() -> list[str]:
-    """The names of all papers with a YAML file."""
-    return sorted(file.parent.name for file in FOLDER.glob("*/paper.yaml"))
-
-
-def load(paper: str, folder: Path = FOLDER) -> Paper:
-    """Read and validate what a paper prints."""
-    name = f"{paper}/paper.yaml"
-    file = folder / name
-    if not file.exists():
-        raise LedgerError(f"no paper {paper!r}; known: {', '.join(papers())}")
-    try:
-        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_LineLoader)
-    except yaml.YAMLError as error:
-        raise LedgerError(_yaml_complaint(error, name)) from None
-    return _paper(tree, name)
-
-
-def _yaml_complaint(error: yaml.YAMLError, file: str) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"{file}, line {error.problem_mark.line + 1}: {error.problem}"
-    return f"{file}: {error}"
-
-
-def known_as(paper: str) -> str:
-    """fedgs -> FedGS; a paper without a name of its own in capitals."""
-    return (load(paper).short if paper in papers() else "") or paper.upper()
-
-
-# The loader written in C is ten times as fast, but not every installation of PyYAML has it.
-_FASTEST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _LineLoader(_FASTEST_LOADER):
-    """Mappings remember the line they start on."""
-
-
-def _mapping(loader: _LineLoader, node: yaml.MappingNode) -> "_Lined":
-    _refuse_repeated_keys(node)
-    loader.flatten_mapping(node)
-    return _Lined(loader.construct_pairs(node, deep=True), node.start_mark.line + 1)
-
-
-def _refuse_repeated_keys(node: yaml.MappingNode) -> None:
-    """YAML would keep the last of two and lose numbers without a word."""
-    seen = set()
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode) or key.value in seen:
-            problem = (
-                "keys must be plain" if not isinstance(key, yaml.ScalarNode) else f"key {key.value!r} appears twice"
-            )
-            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
-        seen.add(key.value)
-
-
-class _Lined(dict[str, Any]):
-    """A mapping and the line it starts on."""
-
-    def __init__(self, pairs: Iterable[tuple[str, Any]], line: int):
-        super().__init__(pairs)
-        self.line = line
-
-
-_LineLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def _paper(tree: Any, file: str) -> Paper:
-    if not isinstance(tree, _Lined):
-        raise LedgerError(f"{file}, line 1: expected a mapping with the keys {', '.join(Paper.__dataclass_fields__)}")
-    _require_keys(tree, Paper, file)
-    _require_kind(tree, "entries", list, file)
-    entries = tuple(_entry(entry, file) for entry in tree["entries"])
-    seen: set[str] = set()
-    for entry, raw in zip(entries, tree["entries"], strict=True):
-        _require(entry.id not in seen, raw, file, f"{entry.id} appears twice")
-        seen.add(entry.id)
-    fields: dict[str, Any] = {**tree, "entries": entries}
-    paper = Paper(**fields)
-    for entry, raw in zip(entries, tree["entries"], strict=True):
-        _require(entry.id.startswith(paper.name + "/"), raw, file, f"id {entry.id!r} must start with '{paper.name}/'")
-        _require(not entry.data or entry.data in seen, raw, file, f"data: {entry.data!r} is no id of this file")
-    return paper
-
-
-def _entry(raw: Any, file: str) -> Entry:
-    if not isinstance(raw, _Lined):
-        raise LedgerError(f"{file}: each entry must be a mapping, not {raw!r}")
-    _require_keys(raw, Entry, file)
-    _require(raw["kind"] in KINDS, raw, file, f"kind {raw['kind']!r} must be one of {', '.join(KINDS)}")
-    for name, kind in (("blocks", list), ("options", dict)):
-        _require_kind(raw, name, kind, file)
-    blocks = tuple(_block(block, raw, file) for block in raw.get("blocks", ()))
-    fields: dict[str, Any] = {**raw, "blocks": blocks}
-    entry = Entry(**fields)
-    judged = entry.kind in ("claim", "audit")
-    _require(judged == bool(entry.check), raw, file, "claims and audits, and only they, name a check")
-    known = sorted(checks.CHECKS)
-    _require(not judged or entry.check in known, raw, file, f"unknown check {entry.check!r}; known: {', '.join(known)}")
-    if judged:
-        _require_options(entry, raw, file)
-    _require(
-        not blocks or bool(entry.value), raw, file, "printed numbers need `value`, the column of the data they print"
-    )
-    _require(entry.better in ("higher", "lower"), raw, file, "better must be 'higher' or 'lower'")
-    _require(
-        entry.kind not in COMPARED or bool(entry.alt), raw, file, "figures and tables need `alt`, what one would see"
-    )
-    return entry
-
-
-def _block(raw: Any, entry: _Lined, file: str) -> PrintedBlock:
-    _require(isinstance(raw, _Lined), entry, file, f"each block must be a mapping, not {raw!r}")
-    _require_keys(raw, PrintedBlock, file)
-    for name in ("columns", "printed", "where"):
-        _require_kind(raw, name, dict, file)
-    _require(len(raw["columns"]) == 1, raw, file, "`columns` names one axis and its values")
-    ((axis, levels),) = raw["columns"].items()
-    _require_kind(raw["columns"], axis, list, file)
-    for name, cells in raw["printed"].items():
-        _require_kind(raw["printed"], name, list, file)
-        width = len(levels)
-        _require(len(cells) == width, raw, file, f"row {name!r} has {len(cells)} numbers for {width} columns")
-        for cell in (cell for cell in cells if cell is not None):
-            try:
-                printed_range(cell)
-            except ValueError as problem:
-                raise LedgerError(f"{file}, line {raw.line}: row {name!r}: {problem}") from None
-    return PrintedBlock(**raw)
-
-
-def _require_keys(raw: _Lined, kind: type, file: str) -> None:
-    fields = kind.__dataclass_fields__
-    unknown = sorted(set(raw) - set(fields))
-    _require(not unknown, raw, file, f"unknown key {', '.join(map(repr, unknown))}; known: {', '.join(fields)}")
-    required = [name for name, spec in fields.items() if repr(spec.default) == repr(spec.default_factory)]
-    missing = [name for name in required if name not in raw]
-    _require(not missing, raw, file, f"missing key {', '.join(map(repr, missing))}")
-
-
-def _require_kind(raw: _Lined, name: str, kind: type, file: str) -> None:
-    if name in raw:
-        wanted = {list: "list", dict: "mapping"}[kind]
-        _require(isinstance(raw[name], kind), raw, file, f"{name!r} must be a {wanted}, not {raw[name]!r}")
-
-
-def _require_options(entry: Entry, raw: _Lined, file: str) -> None:
-    try:
-        signature(checks.CHECKS[entry.check]).bind("the data", **entry.options)
-    except TypeError as problem:
-        raise LedgerError(f"{file}, line {raw.line}: options of check {entry.check!r}: {problem}") from None
-
-
-def _require(condition: bool, raw: _Lined, file: str, complaint: str) -> None:
-    if not condition:
-        raise LedgerError(f"{file}, line {raw.line}: {complaint}")
-
-
-def printed_range(cell: float | str) -> tuple[float, float]:
-    """Low and high of a printed value: 96, "87..89", "<90" or ">0.9"."""
-    with contextlib.suppress(ValueError):
-        low, high = _bounds(cell)
-        if low <= high:
-            return low, high
-    raise ValueError(f"{cell!r} is no printed value: write a number, 'low..high', '<high' or '>low'")
-
-
-def _bounds(cell: float | str) -> tuple[float, float]:
-    if isinstance(cell, int | float) and not isinstance(cell, bool):
-        return float(cell), float(cell)
-    text = str(cell)
-    if text.startswith("<"):
-        return float("-inf"), float(text[1:])
-    if text.startswith(">"):
-        return float(text[1:]), float("inf")
-    low, high = text.split("..")
-    return float(low), float(high)
-
-
-def label(id: str) -> str:
-    """acfmo/fig1 -> Fig. 1, fedgs/table2 -> Table 2, acfmo/claim-best-mnist -> Claim best mnist."""
-    name = id.split("/", 1)[-1]
-    numbered = re.fullmatch(r"(fig|table)-?(\d+\w*)", name)
-    if numbered:
-        return f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
-    return name[:1].upper() + name[1:].replace("-", " ")
+NOT_JUDGED = "not judged at this scale"
+NOT_COMPARABLE = "not comparable"
+NOT_RUN = "not run"
+HIGHER, LOWER = "differs (ours higher)", "differs (ours lower)"
+DECIDED = ("matches", HIGHER, LOWER, "undecided")  # of printed numbers that could be compared
+CELL_VERDICTS = (*DECIDED, NOT_COMPARABLE, NOT_RUN)
 
 
 def data_file(report: Path, id: str) -> Path:
@@ -281,45 +104,59 @@ def measured(report: Path, id: str) -> pd.DataFrame | None:
 
 def judge(entry: Entry, report: Path) -> dict[str, Any]:
     """One line of the ledger: the entry joined with this report's numbers."""
-    line = {
-        "id": entry.id,
-        "paper": entry.id.split("/")[0],
-        "kind": entry.kind,
-        "statement": entry.statement,
-        "reported": None,
-        "measured": None,
-        "spread": None,
-        "seeds": None,
-        "verdict": "not tested",
-        "note": entry.note,
-        "cells": [],
-        "page": entry.page,
-        "unit": entry.unit,
-        "ours": entry.ours,
-    }
-    frame = measured(report, entry.data or entry.id)
+    line = _blank(entry)
+    if entry.kind == "claim":
+        return line | _claim(entry, report)
+    frame = measured(report, entry.id)
     if frame is None:
         return line | {"note": _join(entry.note, "Its numbers are not in this report.")}
     seeds = int(frame["seed"].nunique()) if "seed" in frame else None
-    if entry.check:
-        return line | {"seeds": seeds} | _checked(entry, frame)
+    if entry.kind == "audit":
+        said = checks.statement(frame)
+        return line | {"verdict": said.verdict, "reported": said.reported, "measured": said.measured}
     if entry.kind == "schematic":
         return line | {"verdict": "redrawn"}
     if not entry.blocks:
         return line | {"verdict": "regenerated", "seeds": seeds}
-    cells = compare(entry, frame)
-    columns = {key: {cell["label"]: cell[key] for cell in cells} for key in ("reported", "measured", "spread")}
-    return line | columns | {"seeds": seeds, "cells": cells, "verdict": overall([cell["verdict"] for cell in cells])}
+    cells = compare(entry, frame, facts.parameters(report, entry.id))
+    columns = {key: {cell["label"]: cell[key] for cell in cells} for key in ("reported", "measured", "interval")}
+    verdicts = [cell["verdict"] for cell in cells]
+    counter = Counter(verdicts)
+    counts = {verdict: counter[verdict] for verdict in CELL_VERDICTS} | {"of": len(cells)}
+    reasons = "; ".join(dict.fromkeys(cell["why"] for cell in cells if cell["verdict"] == NOT_COMPARABLE))
+    note = _join(entry.note, f"Not comparable: {reasons}." if reasons else "")
+    found = {"seeds": seeds, "cells": cells, "counts": counts, "verdict": overall(verdicts), "note": note}
+    return line | columns | found
 
 
-def _checked(entry: Entry, frame: pd.DataFrame) -> dict[str, Any]:
-    finding = checks.CHECKS[entry.check](frame, **entry.options)
+def _blank(entry: Entry) -> dict[str, Any]:
+    claim = entry.kind == "claim"
     return {
-        "reported": finding.reported,
-        "measured": finding.measured,
-        "spread": finding.spread,
-        "verdict": finding.verdict,
-        "note": _join(entry.note, finding.note),
+        "id": entry.id,
+        "paper": entry.id.split("/")[0],
+        "kind": entry.kind,
+        "statement": entry.statement,
+        "page": entry.page,
+        "ours": entry.ours,
+        "reported": None,
+        "measured": None,
+        "effect": None,
+        "interval": None,
+        "unit": entry.unit,
+        "seeds": None,
+        "verdict": NOT_JUDGED if claim else NOT_RUN,
+        "note": entry.note,
+        "quantity": entry.options.get("value", "") if claim else entry.value,
+        "quantifier": entry.quantifier,
+        "currency": entry.currency,
+        "margin": entry.margin,
+        "counts": {},
+        "comparisons": [],
+        "averaged": None,
+        "needs": [],
+        "readings": [],
+        "cells": [],
+        "printed_in": entry.printed_in,
     }
 
 
@@ -327,72 +164,182 @@ def _join(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def compare(entry: Entry, frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each printed number beside the mean and the standard deviation of ours over seeds."""
-    return [cell for block in entry.blocks for cell in _compare_block(entry, block, frame)]
+# Claims
 
 
-def _compare_block(entry: Entry, block: PrintedBlock, frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _claim(entry: Entry, report: Path) -> dict[str, Any]:
+    """What is particular to a claim's line: that of its first reading, and beside it what the others say."""
+    lines = {reading: _reading(entry, report, reading) for reading in entry.readings or [""]}
+    first, *others = lines
+    if not others:
+        return lines[first]
+    shared = ("verdict", "measured", "effect", "interval", "counts", "comparisons")
+    told = [{"reading": reading} | {key: line[key] for key in shared if key in line} for reading, line in lines.items()]
+    said = "; ".join(f"{reading}: {lines[reading]['verdict']}" for reading in others)
+    return lines[first] | {
+        "readings": told,
+        "note": _join(f"Read as {first!r}.", lines[first]["note"], f"Else, {said}."),
+    }
+
+
+def _reading(entry: Entry, report: Path, reading: str) -> dict[str, Any]:
+    data = entry.readings.get(reading, {}).get("data") or entry.data or entry.id
+    frame = measured(report, data)
+    if frame is None:
+        missing = _join(entry.note, "Its numbers are not in this report.")
+        return {"verdict": NOT_JUDGED, "note": missing, "measured": None, "effect": None, "interval": None}
+    decision = decide(entry, frame, facts.parameters(report, data), reading)
+    needs = check_needs(entry, decision, facts.parameters(report, data))
+    unmet = [need for need in needs if not need.met]
+    smallest = decision.smallest
+    return {
+        "verdict": NOT_JUDGED if unmet else decision.verdict,
+        "note": _join(entry.note, _remark(entry, decision, unmet)),
+        "measured": claims.counted(decision),
+        "effect": smallest.effect if smallest else None,
+        "interval": _pair(smallest.interval) if smallest else None,
+        "seeds": decision.fewest_units,
+        "counts": decision.counts,
+        "comparisons": [_told(finding) for finding in decision.findings],
+        "averaged": _told(decision.averaged) if decision.averaged else None,
+        "needs": [need.told() for need in needs],
+    }
+
+
+def decide(entry: Entry, frame: pd.DataFrame, parameters: dict[str, Any], reading: str = "") -> Decision:
+    """The comparisons of a claim on these data, judged, whatever the claim needs."""
+    resolution = facts.resolution(entry.resolution, parameters)
+    options = reading_options(entry, reading)
+    margin = 0.0 if entry.margin is None and "times" in options else entry.margin  # so many times as good is a margin
+    listed = checks.comparisons(entry.check, frame, entry.unit, options)
+    stated = [replace(comparison, margin=margin, resolution=resolution) for comparison in listed]
+    return claims.decide(stated, entry.quantifier)
+
+
+def check_needs(entry: Entry, decision: Decision, parameters: dict[str, Any]) -> list[Checked]:
+    """The needs of a claim beside what the run had, and with them the units that any comparison needs."""
+    units = decision.fewest_units
+    have = parameters | ({} if units is None else {UNITS: units})
+    needs = [need for need in entry.needs if need.name != UNITS or units is not None]
+    family = len(decision.findings) > claims.LARGE_FAMILY and decision.averaged is None
+    least = claims.UNITS_OF_LARGE_FAMILY if family else FEWEST
+    if units is not None and not any(need.name == UNITS and need.value >= least for need in needs):
+        reason = f"a family of more than {claims.LARGE_FAMILY} comparisons" if family else "fewer decide nothing"
+        needs.append(Need(UNITS, least, reason))
+    return [facts.check(need, have) for need in needs]
+
+
+def _remark(entry: Entry, decision: Decision, unmet: Sequence[Checked]) -> str:
+    if unmet:
+        return _join(*(f"Needs {need.name} {need.value}, has {need.have}: {need.because}." for need in unmet))
+    return claims.outlook(decision, entry.unit) if decision.verdict == "undecided" else ""
+
+
+def _told(finding: Finding) -> dict[str, Any]:
+    return {
+        "label": finding.label,
+        "effect": finding.effect,
+        "interval": _pair(finding.interval),
+        "n": finding.n,
+        "outcome": finding.outcome,
+        "margin": finding.margin,
+        "near": finding.near,
+        "detectable": finding.detectable,
+        "needed": finding.needed,
+        "note": finding.note,
+    }
+
+
+def _pair(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else list(interval)
+
+
+# Printed numbers
+
+
+def compare(entry: Entry, frame: pd.DataFrame, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every printed number beside what was measured, with its verdict."""
+    return [cell for block in entry.blocks for cell in _compare_block(entry, block, frame, parameters)]
+
+
+def _compare_block(
+    entry: Entry, block: PrintedBlock, frame: pd.DataFrame, parameters: dict[str, Any]
+) -> list[dict[str, Any]]:
     ((axis, levels),) = block.columns.items()
     for column, value in block.where.items():
         frame = frame[frame[column] == value]
+    why = entry.not_comparable or _elsewhere((entry.setting or {}) | block.setting, parameters)
     cells = []
     for name, printed in block.printed.items():
-        for level, cell in zip(levels, printed, strict=True):
-            if cell is not None:
+        for level, reported in zip(levels, printed, strict=True):
+            if reported is not None:
                 rows = frame[(frame[block.rows] == name) & (frame[axis] == level)]
-                values = rows[entry.value].dropna() * entry.scale  # a blank is no measurement
-                label = ", ".join(map(str, [*block.where.values(), name, level]))
-                cells.append({"label": label} | _cell(entry, cell, values))
+                words = ", ".join(map(str, [*block.where.values(), name, level]))
+                cells.append({"label": words, "reported": reported} | _cell(entry, reported, rows, why))
     return cells
 
 
-def _cell(entry: Entry, cell: float | str, values: pd.Series) -> dict[str, Any]:
+def _elsewhere(setting: dict[str, Any], parameters: dict[str, Any]) -> str:
+    """In what the run differs from the printed setting, in words; nothing where it does not."""
+    differing = facts.differing(setting, parameters).items()
+    return "; ".join(f"{name} {_word(ours)}, printed {_word(theirs)}" for name, (theirs, ours) in differing)
+
+
+def _word(value: Any) -> str:
+    return "all" if value is None else str(value)
+
+
+def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, why: str) -> dict[str, Any]:
+    columns = checks.UNITS[entry.unit]
+    values = rows.dropna(subset=[entry.value])  # a blank is no measurement
     if values.empty:
-        return {"reported": cell, "measured": None, "spread": None, "verdict": "not tested"}
-    mean, spread = float(values.mean()), float(values.std()) if len(values) > 1 else None
-    low, high = printed_range(cell)
-    slack = entry.tolerance + (spread or 0.0)
-    verdict = "matches"
-    if mean > high + slack:
-        verdict = "better than printed" if entry.better == "higher" else "worse than printed"
-    elif mean < low - slack:
-        verdict = "worse than printed" if entry.better == "higher" else "better than printed"
-    return {"reported": cell, "measured": mean, "spread": spread, "verdict": verdict}
+        return {"measured": None, "interval": None, "n": 0, "verdict": NOT_RUN, "why": why}
+    numbers = (
+        values.groupby(columns)[entry.value].mean() * entry.scale if columns else values[entry.value] * entry.scale
+    )
+    mean = float(numbers.mean())
+    interval = (mean, mean) if entry.unit == checks.EXACT else estimate(numbers).interval(2 * LEVEL)
+    decidable = entry.unit == checks.EXACT or len(numbers) >= FEWEST
+    verdict = NOT_COMPARABLE if why else _against(reported, entry.tolerance, interval) if decidable else "undecided"
+    shown = None if entry.unit == checks.EXACT else _pair(interval)
+    return {"measured": mean, "interval": shown, "n": len(numbers), "verdict": verdict, "why": why}
 
 
-def overall(verdicts: list[str]) -> str:
-    """The verdict of a whole figure or table from those of its cells."""
-    tested = [verdict for verdict in verdicts if verdict != "not tested"]
-    if not tested:
-        return "not tested"
-    if all(verdict == "matches" for verdict in tested):
-        return "reproduced" if len(tested) == len(verdicts) else "partly"
-    if all(verdict in ("matches", "better than printed") for verdict in tested):
-        return "better than printed"
-    return "partly" if any(verdict == "matches" for verdict in tested) else "not reproduced"
+def _against(reported: float | str, tolerance: float, interval: tuple[float, float] | None) -> str:
+    """Two one-sided tests: our 90% interval lies within the tolerance of print, beyond it on one side, or neither."""
+    low, high = printed_range(reported)
+    low, high = low - tolerance - 1e-12, high + tolerance + 1e-12
+    if interval is None:
+        return "undecided"
+    if low <= interval[0] and interval[1] <= high:
+        return "matches"
+    return HIGHER if interval[0] > high else LOWER if interval[1] < low else "undecided"
+
+
+def overall(verdicts: Sequence[str]) -> str:
+    """The verdict of a whole figure or table: the worst that its comparable numbers have."""
+    if any(verdict in (HIGHER, LOWER) for verdict in verdicts):
+        return "differs"
+    return next((word for word in ("undecided", "matches", NOT_COMPARABLE) if word in verdicts), NOT_RUN)
+
+
+# A report
 
 
 def write(report: Path, names: list[str], scale: str) -> list[dict[str, Any]]:
-    """Judge all entries of these papers and write `ledger.json`; evidence of claims and audits becomes CSV files."""
+    """Judge all entries of these papers and write `ledger.json`; the comparisons of claims become CSV files."""
     report = Path(report)
     lines = []
     for entry in (entry for name in names for entry in load(name).entries):
         lines.append({"scale": scale} | judge(entry, report))
-        if entry.check:
-            write_evidence(entry, report)
-    text = json.dumps(lines, indent=1, ensure_ascii=False)
-    write_text(report / "ledger.json", text)
+        write_evidence(entry, report, lines[-1])
+    write_text(report / "ledger.json", json.dumps(lines, indent=1, ensure_ascii=False))
     return lines
 
 
-def write_evidence(entry: Entry, report: Path) -> pd.DataFrame | None:
-    """The numbers a claim or audit was judged by, written beside the others."""
-    frame = measured(report, entry.data or entry.id)
-    if frame is None:
-        return None
-    evidence = checks.CHECKS[entry.check](frame, **entry.options).evidence
-    evidence = frame if evidence.empty else evidence  # nothing could be compared: show with what
-    if entry.data:
+def write_evidence(entry: Entry, report: Path, line: dict[str, Any]) -> None:
+    """The comparisons a claim was judged by, beside the numbers of its figure; one with data of its own keeps those."""
+    if line["comparisons"] and entry.data:
+        evidence = pd.DataFrame(line["comparisons"])
+        evidence[["low", "high"]] = [pair or [None, None] for pair in evidence.pop("interval")]
         write_atomically(data_file(report, entry.id), lambda path: evidence.to_csv(path, index=False))
-    return evidence

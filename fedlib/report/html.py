@@ -146,7 +146,7 @@ def tidy_table(markup: str, mark: dict[str, Any], exhibits: set[str], csv: set[s
     markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', f'<table class="{kind}">', markup)
     markup = re.sub(INDEX_NAME_ROW, r"<tr\1><th>\3</th>\2</tr></thead>", markup, flags=re.DOTALL)
     if mark:
-        markup = re.sub(r"<td>([a-z ]+)</td>", lambda m: f"<td>{badge(m[1])}</td>" if m[1] in LOOKS else m[0], markup)
+        markup = re.sub(r"<td>([a-z ()]+)</td>", lambda m: f"<td>{badge(m[1])}</td>" if m[1] in LOOKS else m[0], markup)
     for id in mark.get("verdicts", []):
         slug = id.replace("/", "-")
         anchor = "" if id in exhibits else f' id="{slug}"'

@@ -128,7 +128,8 @@ def small(picture: bytes) -> str:
 
 def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
     slug = entry["id"].replace("/", "-")
-    cells = [cell | {key: number(cell[key]) for key in ("reported", "measured", "spread")} for cell in entry["cells"]]
+    numbers = ("reported", "measured", "interval")
+    cells = [cell | {key: number(cell[key]) for key in numbers} for cell in entry["cells"]]
     searched = [
         entry["id"],
         ledger.label(entry["id"]),
@@ -147,7 +148,8 @@ def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, An
         "matching": _counts(cell["verdict"] for cell in entry["cells"]),
         "reported": "" if cells else number(entry["reported"]),
         "measured": "" if cells else number(entry["measured"]),
-        "spread": "" if cells or entry["spread"] is None else number(entry["spread"]),
+        "effect": number(entry["effect"]),
+        "interval": "" if cells else number(entry["interval"]),
         "search": " ".join(searched).lower(),
     }
 
@@ -157,7 +159,7 @@ def number(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        return "–".join(map(number, value))
+        return " to ".join(map(number, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

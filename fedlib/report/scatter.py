@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from fedlib.judging.ledger import printed_range
+from fedlib.judging.ledger import DECIDED, printed_range
 
 SIZE, MARGIN, TOP = 460, 52, 14  # of the square plot, of the axes' labels, above the plot
 SHAPES = (  # corners of each paper's marker; none: a circle
@@ -30,7 +30,7 @@ class Point:
     text: str
     reported: tuple[float, float]  # low and high, equal unless a range is printed
     measured: float
-    spread: float
+    interval: tuple[float, float]  # of the measured mean; both its own where there is none
 
     @property
     def middle(self) -> float:
@@ -38,14 +38,14 @@ class Point:
 
 
 def points(entries: Iterable[dict[str, Any]]) -> list[Point]:
-    """All cells with a printed value (bounds such as "<90" have no place on an axis) and a measured one."""
+    """All numbers that could be compared and have a place on an axis (bounds such as "<90" have none)."""
     return [point for entry in entries for point in _points_of(entry)]
 
 
 def _points_of(entry: dict[str, Any]) -> list[Point]:
-    pairs = [(cell, _bounded(cell["reported"])) for cell in entry["cells"] if cell["measured"] is not None]
+    pairs = [(cell, _bounded(cell["reported"])) for cell in entry["cells"] if cell["verdict"] in DECIDED]
     pairs = [(cell, reported) for cell, reported in pairs if reported]
-    factor = _to_percent(entry.get("unit", ""), [high for _, (_, high) in pairs])
+    factor = _to_percent(entry.get("printed_in", ""), [high for _, (_, high) in pairs])
     return [
         Point(
             entry["paper"],
@@ -53,7 +53,7 @@ def _points_of(entry: dict[str, Any]) -> list[Point]:
             f"{entry['id']}, {cell['label']}: reported {cell['reported']}, measured {cell['measured']:.4g}",
             (low * factor, high * factor),
             cell["measured"] * factor,
-            (cell["spread"] or 0.0) * factor,
+            tuple(factor * end for end in cell["interval"] or 2 * [cell["measured"]]),
         )
         for cell, (low, high) in pairs
     ]
@@ -66,11 +66,11 @@ def _bounded(reported: Any) -> tuple[float, float] | None:
     return (low, high) if abs(low) != float("inf") and abs(high) != float("inf") else None
 
 
-def _to_percent(unit: str, reported: list[float]) -> float:
+def _to_percent(printed_in: str, reported: list[float]) -> float:
     largest = max(map(abs, reported), default=1.0)
-    if unit == "%":
+    if printed_in == "%":
         return 1.0
-    if not unit and largest <= 1.0:
+    if not printed_in and largest <= 1.0:
         return 100.0
     return 100.0 / largest
 
@@ -143,7 +143,7 @@ def _frame(axes: Axes) -> str:
 
 def _mark(point: Point, series: int, axes: Axes) -> str:
     x, y, (low, high) = axes.x(point.middle), axes.y(point.measured), point.reported
-    least, most = axes.y(point.measured - point.spread), axes.y(point.measured + point.spread)
+    least, most = map(axes.y, point.interval)
     bars = f'<line x1="{x}" x2="{x}" y1="{least}" y2="{most}"/>'
     if high > low:
         bars += f'<line x1="{axes.x(low)}" x2="{axes.x(high)}" y1="{y}" y2="{y}"/>'

@@ -5,9 +5,11 @@ Each figure is followed by its numbers: readers who cannot see it need them, and
 """
 
 import base64
+import inspect
 import io
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +20,40 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from fedlib.data.files import write_atomically
-from fedlib.judging import ledger
+from fedlib.judging import facts, ledger
 from fedlib.runs.store import REPOSITORY
 
 PALETTE = "colorblind"
 DPI = 110
+PLAIN = (bool, int, float, str, list, type(None))  # what a parameter may be
+
+
+@dataclass
+class Caller:
+    """The notebook that calls: its variables, and the names among them that are its parameters."""
+
+    variables: dict[str, Any] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+
+    def parameters(self) -> dict[str, Any]:
+        """The values that the parameters have now."""
+        return {name: self.variables[name] for name in self.names if name in self.variables}
+
+
+_caller = Caller()
 
 
 def style() -> None:
-    """Plots one can read: colour-blind palette, light grid, no frame."""
+    """Plots one can read: colour-blind palette, light grid, no frame. To be called right after the parameters.
+
+    What the notebook has in plain variables by then are its parameters: they are kept beside all numbers it shows, and
+    say which claims a run can decide.
+    """
     seaborn.set_theme(context="notebook", style="whitegrid", palette=PALETTE)
     plt.rcParams.update({"figure.dpi": DPI, "axes.spines.top": False, "axes.spines.right": False})
+    _caller.variables = inspect.stack(0)[1].frame.f_globals
+    plain = {name for name, value in _caller.variables.items() if isinstance(value, PLAIN)}
+    _caller.names = sorted(name for name in plain if not name.startswith("_") and name != "In")
 
 
 def report_folder() -> Path:
@@ -81,6 +106,7 @@ def table(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 
 def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
     _write("data", id, ".csv", lambda path: data.to_csv(path, index=False))
+    facts.write_facts(report_folder(), id, _caller.parameters())
     show(text, fedlib={"id": id, "title": _entry(id).statement})
 
 
@@ -115,11 +141,9 @@ def verdicts(*ids: str) -> None:
     """The ledger's lines for these ids, judged on the numbers this notebook has just written."""
     entries = [_entry(id) for id in ids]
     lines = [ledger.judge(entry, report_folder()) for entry in entries]
-    for entry in entries:
-        if entry.check:
-            ledger.write_evidence(entry, report_folder())
-    for line in lines:
-        if line["cells"]:
+    for entry, line in zip(entries, lines, strict=True):
+        ledger.write_evidence(entry, report_folder(), line)
+        if any(cell["verdict"] in ledger.DECIDED for cell in line["cells"]):
             show(_cells(line), fedlib={"id": line["id"], "role": "cells"})
     summary = pd.DataFrame(
         [
@@ -136,16 +160,34 @@ def verdicts(*ids: str) -> None:
     show(summary.set_index("id"), fedlib={"verdicts": list(ids)})
 
 
-def _cells(line: dict) -> pd.DataFrame:
-    frame = pd.DataFrame(line["cells"]).set_index("label")
-    digits = 1 if line["unit"] == "%" else 3
-    for column in ("measured", "spread"):
-        frame[column] = [("" if pd.isna(value) else f"{value:.{digits}f}") for value in frame[column].astype(float)]
-    return frame
+def _cells(line: dict[str, Any]) -> pd.DataFrame:
+    """The printed numbers that could be compared, beside ours with its interval."""
+    digits = 1 if line["printed_in"] == "%" else 3
+    rows = [
+        {
+            "label": cell["label"],
+            "reported": cell["reported"],
+            "measured": f"{cell['measured']:.{digits}f}",
+            "interval": interval(cell["interval"], digits),
+            "verdict": cell["verdict"],
+        }
+        for cell in line["cells"]
+        if cell["verdict"] in ledger.DECIDED
+    ]
+    return pd.DataFrame(rows).set_index("label")
 
 
-def _brief(line: dict) -> str:
-    if not line["cells"]:
+def interval(pair: list[float] | None, digits: int) -> str:
+    """0.1 to 0.3; nothing where there is none."""
+    return f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}" if pair else ""
+
+
+def _brief(line: dict[str, Any]) -> str:
+    if line["cells"]:
+        counts = line["counts"]
+        told = [f"{counts[word]} {word}" for word in ledger.CELL_VERDICTS if counts[word]]
+        return f"{', '.join(told)}, of {counts['of']}"
+    if line["kind"] != "claim" or line["effect"] is None:
         return line["measured"] or ""
-    agree = sum(cell["verdict"] == "matches" for cell in line["cells"])
-    return f"{agree} of {len(line['cells'])} numbers match"
+    least = f"{line['effect']:+.4g}" + (f" ({interval(line['interval'], 4)})" if line["interval"] else "")
+    return f"{line['measured']}; smallest effect {least}"

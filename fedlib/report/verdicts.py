@@ -7,17 +7,25 @@ from typing import Any
 
 # verdict: (colour name in base.css, sign, meaning for readers of the index)
 LOOKS = {
-    "matches": ("good", "✓", "The printed number lies within tolerance and spread of ours."),
-    "reproduced": ("good", "✓", "What is printed came out, within tolerance and spread over seeds."),
-    "better than printed": ("over", "▲", "Every number came out as printed or better."),
-    "partly": ("part", "◐", "Some numbers or comparisons came out as printed, others did not."),
-    "worse than printed": ("bad", "▼", "Ours falls short of the printed number."),
-    "not reproduced": ("bad", "✗", "It did not come out here."),
-    "regenerated": ("calm", "●", "Drawn from our runs; the paper prints no numbers to compare with."),
-    "redrawn": ("calm", "✎", "A diagram, drawn anew."),
+    "reproduced": ("good", "✓", "It came out here, as often as the text says."),
+    "contradicted": ("bad", "✗", "The opposite came out here, beyond chance."),
+    "undecided": ("part", "○", "These runs do not decide it; the note says how many would."),
+    "not judged at this scale": (
+        "calm",
+        "–",
+        "The runs are too short, too small or too few for it; the note says why.",
+    ),
+    "matches": ("good", "=", "The printed number lies within the stated tolerance of ours."),
+    "differs": ("bad", "≠", "Some printed numbers of it are not ours."),
+    "differs (ours higher)": ("bad", "▲", "Ours is higher than the printed number, beyond chance."),
+    "differs (ours lower)": ("bad", "▼", "Ours is lower than the printed number, beyond chance."),
+    "not comparable": ("calm", "∥", "Measured in another setting than the printed number."),
     "holds": ("good", "✓", "The paper's own arithmetic agrees."),
     "does not hold": ("bad", "✗", "The paper's own numbers or formulas contradict each other."),
-    "not tested": ("calm", "–", "No run at this scale decides it; the note says why."),
+    "reversed": ("bad", "✗", "This comparison came out the other way, beyond chance."),
+    "regenerated": ("calm", "●", "Drawn from our runs; the paper prints no numbers to compare with."),
+    "redrawn": ("calm", "✎", "A diagram, drawn anew."),
+    "not run": ("calm", "…", "Its numbers are not in this report."),
 }
 
 

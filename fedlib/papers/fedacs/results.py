@@ -66,13 +66,17 @@ def targets(ends: pd.DataFrame, printed: dict[str, float], share: float) -> dict
 
 
 def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
-    """One row per run: the first measured round at or above the environment's target, blank if it is never reached."""
+    """One row per run: the first measured round at or above the environment's target, blank if it is never reached.
+
+    `at_least` then has one round more than the run had, and `reached` says so.
+    """
     rows = []
     for (environment, method, seed), curve in frame.groupby(["environment", "method", "seed"], sort=False):
         if environment in goal:
             hit = curve.loc[curve["accuracy"] >= goal[environment], "round"]
             reached = float(hit.min()) if len(hit) else np.nan
-            rows.append({"environment": environment, "method": method, "seed": seed, "rounds": reached})
+            bound = {"at_least": reached if len(hit) else curve["round"].max() + 1.0, "reached": len(hit) > 0}
+            rows.append({"environment": environment, "method": method, "seed": seed, "rounds": reached} | bound)
     return pd.DataFrame(rows)
 
 

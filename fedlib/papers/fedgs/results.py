@@ -70,8 +70,13 @@ def arrivals(trace: pd.DataFrame) -> pd.DataFrame:
 
 
 def sampler_ends(compared: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
-    """The final divergences of all problems, with the arrival times of the one that was traced."""
-    times = arrived[["seed", "factory", "sampler", "seconds_to_level"]]
+    """The final divergences of all problems, with the arrival times of the one that was traced.
+
+    A sampler that never got there has `reached` 0 and the time of its last report.
+    """
+    reached = np.isfinite(arrived["seconds_to_level"])
+    seconds = arrived["seconds_to_level"].where(reached, arrived["seconds"])
+    times = arrived[["seed", "factory", "sampler"]].assign(seconds_to_level=seconds, reached=reached.astype(float))
     return compared.merge(times, how="left", on=["seed", "factory", "sampler"]).assign(point="final")
 
 
@@ -162,7 +167,7 @@ def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
 
 def grid_scores(frame: pd.DataFrame, axes: list[str], last: int) -> pd.DataFrame:
     """One row per run with its final scores; diverged runs keep the accuracy they have."""
-    return curves.final(frame, ["method", *axes], last, 1.0).drop(columns=["rounds_to_target", "roughness"])
+    return curves.final(frame, ["method", *axes], last, 1.0).drop(columns=["rounds_to_target", "reached", "roughness"])
 
 
 def best_rates(tuned: pd.DataFrame) -> dict[str, tuple[float, float]]:

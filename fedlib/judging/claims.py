@@ -1,0 +1,215 @@
+"""From comparisons to the verdict of a claim. `checks` turns data into comparisons; here they are judged, all alike.
+
+One comparison *holds* where the interval of its differences lies above the margin (or, for "near", inside it), is
+*reversed* where it lies below (outside), else *undecided*; fewer than three units decide nothing. A claim is
+
+- *reproduced* where its quantifier is met: all comparisons hold; most of them do (partial conjunction); or their mean;
+- *contradicted* where it fails even if everything undecided held, by reversals that survive Holm's correction;
+- *undecided* otherwise, with what could have been seen and how many units would decide.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from fedlib.judging import statistics
+from fedlib.judging.statistics import LEVEL, Estimate, estimate
+
+QUANTIFIERS = ("all", "most", "average")
+OUTCOMES = ("holds", "reversed", "undecided", "not comparable", "not run")
+MANY_UNITS = 30  # from here on trifles become significant: a claim must name a margin that matters
+LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # more comparisons than this need so many units each
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One difference over units, positive where it speaks for the claim; `blank` says why there is none."""
+
+    label: str
+    differences: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
+    margin: float | None = None
+    near: bool = False  # the claim is that the difference is at most the margin, on either side
+    exact: bool = False  # one number without spread: of a model, of print
+    resolution: float = 0.0
+    ours_short: int = 0  # units in which only the side that the claim favours never arrived ...
+    theirs_short: int = 0  # ... and only the other side
+    blank: str = ""  # "not run" or "not comparable"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A comparison, judged: effect, the interval that decided, and the p-values of either direction."""
+
+    label: str
+    outcome: str
+    effect: float | None = None
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    margin: float = 0.0
+    near: bool = False
+    holds: float = 1.0  # p-values
+    reversed: float = 1.0
+    detectable: float | None = None
+    needed: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a claim."""
+
+    verdict: str
+    findings: tuple[Finding, ...]
+    averaged: Finding | None = None  # what decided a claim about the average
+
+    @property
+    def counts(self) -> dict[str, int]:
+        counter = Counter(finding.outcome for finding in self.findings)
+        return {outcome: counter[outcome] for outcome in OUTCOMES} | {"of": len(self.findings)}
+
+    @property
+    def measured(self) -> list[Finding]:
+        """The comparisons that were run; of a claim about the average, the average."""
+        decisive = self.findings if self.averaged is None else (self.averaged,)
+        return [finding for finding in decisive if finding.effect is not None]
+
+    @property
+    def fewest_units(self) -> int | None:
+        """Of the comparisons that were run; None where all are exact, 0 where none was run."""
+        counted = [finding.n for finding in self.measured if finding.n]
+        return min(counted) if counted else None if self.measured else 0
+
+    @property
+    def smallest(self) -> Finding | None:
+        """The comparison that speaks least for the claim."""
+        return min(self.measured, key=_strength, default=None)
+
+
+def _strength(finding: Finding) -> float:
+    effect = finding.effect or 0.0
+    return finding.margin - abs(effect) if finding.near else effect - finding.margin
+
+
+def judge(comparison: Comparison) -> Finding:
+    """One comparison."""
+    if comparison.blank:
+        return Finding(comparison.label, comparison.blank, near=comparison.near, note=comparison.note)
+    if comparison.exact:
+        seen = Estimate(float(comparison.differences.iloc[0]))
+    else:
+        seen = estimate(comparison.differences, comparison.resolution)
+    margin = comparison.margin or 0.0
+    holds, reversed_ = (
+        (seen.inside(margin), seen.outside(margin)) if comparison.near else (seen.above(margin), seen.below(margin))
+    )
+    trifles = comparison.margin is None and (seen.n or 0) >= MANY_UNITS
+    holds = 1.0 if comparison.ours_short or trifles else holds
+    reversed_ = 1.0 if comparison.theirs_short or trifles else reversed_
+    outcome = "holds" if holds <= LEVEL else "reversed" if reversed_ <= LEVEL else "undecided"
+    return Finding(
+        comparison.label,
+        outcome,
+        effect=seen.mean,
+        interval=seen.interval(2 * LEVEL if comparison.near else LEVEL),
+        n=seen.n or 0,
+        margin=margin,
+        near=comparison.near,
+        holds=holds,
+        reversed=reversed_,
+        detectable=_detectable(seen, margin, comparison.near),
+        needed=_needed(comparison, seen) if outcome == "undecided" else None,
+        note=_note(comparison, trifles),
+    )
+
+
+def _detectable(seen: Estimate, margin: float, near: bool) -> float | None:
+    """The smallest effect that could have been seen to lie above the margin; "near" asks for no effect."""
+    beyond = seen.detectable()
+    return None if near or beyond is None else margin + beyond
+
+
+def _needed(comparison: Comparison, seen: Estimate) -> int | None:
+    """Units that would decide if effect and spread stay as they are; None where no number can be given."""
+    if len(comparison.differences) < 2:
+        return None
+    margin = comparison.margin or 0.0
+    distance = abs(seen.mean) - margin if comparison.near else seen.mean - margin
+    if abs(distance) <= comparison.resolution:
+        return None
+    level = 2 * LEVEL if comparison.near else LEVEL
+    return statistics.units_needed(distance, float(comparison.differences.std()), level)
+
+
+def _note(comparison: Comparison, trifles: bool) -> str:
+    short = {"the favoured side": comparison.ours_short, "the other side": comparison.theirs_short}
+    words = [f"{who} never arrived in {units} of the units" for who, units in short.items() if units]
+    words += [f"{MANY_UNITS} units and more need a margin"] if trifles else []
+    return "; ".join(filter(None, [comparison.note, *words]))
+
+
+def decide(comparisons: Sequence[Comparison], quantifier: str) -> Decision:
+    """All comparisons of a claim, and its verdict by its quantifier."""
+    findings = tuple(judge(comparison) for comparison in comparisons)
+    if quantifier == "average":
+        averaged = judge(average(comparisons))
+        words = {"holds": "reproduced", "reversed": "contradicted"}
+        return Decision(words.get(averaged.outcome, "undecided"), findings, averaged)
+    needed = len(findings) if quantifier == "all" else statistics.more_than_half(len(findings))
+    if quantifier == "all":
+        met = bool(findings) and all(finding.outcome == "holds" for finding in findings)
+    else:
+        met = bool(findings) and statistics.most([finding.holds for finding in findings]) <= LEVEL
+    if met:
+        return Decision("reproduced", findings)
+    tested = [finding for finding in findings if finding.effect is not None]
+    surviving = sum(p <= LEVEL for p in statistics.holm([finding.reversed for finding in tested]))
+    return Decision("contradicted" if len(findings) - surviving < needed else "undecided", findings)
+
+
+def average(comparisons: Sequence[Comparison]) -> Comparison:
+    """The mean of all differences of a unit as one comparison; blank where any of them was not run."""
+    blanks = [comparison.blank for comparison in comparisons if comparison.blank]
+    if blanks or not comparisons:
+        return Comparison("average", blank=blanks[0] if blanks else "not run")
+    table = pd.concat([comparison.differences for comparison in comparisons], axis=1).dropna()
+    first = comparisons[0]
+    if table.empty:
+        return Comparison("average", blank="not run")
+    return replace(
+        first,
+        label="average",
+        differences=table.mean(axis=1),
+        resolution=max(comparison.resolution for comparison in comparisons) / len(comparisons),
+        ours_short=sum(comparison.ours_short for comparison in comparisons),
+        theirs_short=sum(comparison.theirs_short for comparison in comparisons),
+        note="",
+    )
+
+
+def counted(decision: Decision) -> str:
+    """12 hold, 1 reversed, 3 undecided, 4 not run, of 20."""
+    counts = decision.counts
+    words = {"holds": "holds" if counts["holds"] == 1 else "hold"}
+    told = [f"{counts[outcome]} {words.get(outcome, outcome)}" for outcome in OUTCOMES if counts[outcome]]
+    return f"{', '.join(told)}, of {counts['of']}" if told else "nothing to compare"
+
+
+def outlook(decision: Decision, unit: str) -> str:
+    """For an undecided claim: the smallest effect that could have been seen, and the units that would decide."""
+    open_ones = [finding for finding in decision.measured if finding.outcome == "undecided"]
+    if not open_ones:
+        return ""
+    seen = [finding.detectable for finding in open_ones if finding.detectable is not None]
+    words = [f"An effect of {max(seen):.3g} could have been seen."] if seen else []
+    needed = [finding.needed for finding in open_ones]
+    known = [units for units in needed if units is not None]
+    if len(known) == len(open_ones):
+        words.append(f"About {max(known)} {unit}s would decide.")
+    elif min(finding.n for finding in open_ones) >= statistics.FEWEST:
+        words.append(f"No affordable number of {unit}s would decide.")
+    else:
+        words.append(f"At least {statistics.FEWEST} {unit}s are needed to decide anything.")
+    return " ".join(words)

@@ -1,0 +1,179 @@
+"""What differences between paired runs say: intervals, tests, families of tests, races that not everybody finishes.
+
+A comparison is a difference over independent units (seeds, channel draws, selection problems): units share partition,
+start and participants, so the spread of their difference says more than the spread of either side. Everything here
+follows from the mean difference and its standard error (`estimate`):
+
+    Estimate.interval, above, below       Student's t; a direction is claimed where the 95% interval has left the margin
+    Estimate.inside, outside              two one-sided tests at 5%: the 90% interval lies within the margin, or beyond
+    holm, most                            many tests at once: any of them, more than half of them
+    race                                  rounds to a target that one side, or both, never reach
+    Estimate.detectable, units_needed     what could have been seen, and what it would take to see this much
+
+Fewer than three units decide nothing: every p-value is 1.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, sqrt
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, stats
+
+LEVEL = 0.05
+FEWEST = 3  # units that can decide anything
+POWER = 0.8  # chance with which an effect should be seen that we call detectable
+ROUNDING = 1e-9  # differences that floating point may leave between equal numbers
+NORMAL_UNITS = 100  # from here on Student's t is as good as normal
+MOST_UNITS = 10_000  # beyond this many, "how many units would decide" has no useful answer
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean difference over `n` units and its standard error; an exact one (a model, a printed number) has neither."""
+
+    mean: float
+    error: float = 0.0
+    n: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.n is None
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float] | None:
+        """Confidence interval of the mean, 95% unless told; None where there is none: exact, or a single unit."""
+        if self.n is None or self.n < 2:
+            return None
+        half = _critical(level / 2, self.n) * self.error
+        return self.mean - half, self.mean + half
+
+    def above(self, margin: float) -> float:
+        """p-value of "above the margin": at most 5% exactly when the 95% interval lies above it."""
+        return min(1.0, 2 * self._tail(self.mean - margin, tie=False))
+
+    def below(self, margin: float) -> float:
+        """p-value of "below the margin", likewise; an exact tie is not above, so it counts here."""
+        return min(1.0, 2 * self._tail(margin - self.mean, tie=True))
+
+    def inside(self, margin: float) -> float:
+        """p-value of "within the margin of zero", by two one-sided tests: the 90% interval lies inside."""
+        return max(self._tail(self.mean + margin, tie=True), self._tail(margin - self.mean, tie=True))
+
+    def outside(self, margin: float) -> float:
+        """p-value of "farther from zero than the margin": at most 5% when the 90% interval lies beyond it."""
+        return self._tail(abs(self.mean) - margin, tie=False)
+
+    def _tail(self, distance: float, tie: bool) -> float:
+        """p-value of one-sided "the mean has passed a point", which lies this far behind it; exact ties as told."""
+        if self.n is None:
+            return 0.0 if distance > (-ROUNDING if tie else ROUNDING) else 1.0
+        if self.n < FEWEST:
+            return 1.0
+        return float(stats.t.sf(distance / self.error, self.n - 1))
+
+    def detectable(self) -> float | None:
+        """The smallest effect that this many units with this spread show with 80% probability; None below three."""
+        if self.n is None or self.n < FEWEST:
+            return None
+        return self.error * _noncentrality(self.n)
+
+
+@cache
+def _critical(tail: float, n: int) -> float:
+    """Student's t of n units that leaves this much probability above it."""
+    return float(stats.t.isf(tail, n - 1))
+
+
+@cache
+def _noncentrality(n: int, level: float = LEVEL) -> float:
+    """How many standard errors an effect must have to be seen with 80% probability."""
+    critical = _critical(level / 2, n)
+    return float(optimize.brentq(lambda far: stats.nct.sf(critical, n - 1, far) - POWER, 0.0, 100.0))
+
+
+def estimate(differences: np.ndarray | pd.Series, resolution: float = 0.0) -> Estimate:
+    """Mean and standard error of one difference per unit, in whatever order they come.
+
+    The error is never so small that an interval would be narrower than the resolution of the measurement (rounds that
+    are measured every k-th) on either side of the mean.
+    """
+    values = np.sort(np.asarray(differences, dtype=float))
+    n = len(values)
+    if n == 0 or not np.isfinite(values).all():
+        raise ValueError(f"differences must be finite numbers, at least one; got {values.tolist()}")
+    error = float(stats.sem(values)) if n > 1 else 0.0
+    least = max(resolution, ROUNDING) / _critical(LEVEL, max(n, 2))
+    return Estimate(float(values.mean()), max(error, least), n)
+
+
+def units_needed(distance: float, deviation: float, level: float = LEVEL) -> int | None:
+    """Units with which an effect this far from the margin is seen with 80% probability; None: more than anyone has."""
+    if deviation <= 0:
+        return FEWEST
+    quantiles = stats.norm.isf(level / 2) + stats.norm.ppf(POWER)
+    share = abs(distance) / (quantiles * deviation)  # of what a single unit would have to show
+    if share * share * MOST_UNITS < 1:
+        return None
+    n = max(FEWEST, ceil(1 / (share * share)))  # as if the deviation were known; few units need a few more
+    while n <= NORMAL_UNITS and _noncentrality(n, level) > abs(distance) * sqrt(n) / deviation:
+        n += 1
+    return n
+
+
+# Families of comparisons
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """p-values adjusted by Holm: those at or below 5% stand together, whichever of the others are true."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted.tolist()
+
+
+def more_than_half(count: int) -> int:
+    """The least number that is most of `count`."""
+    return count // 2 + 1
+
+
+def most(p_values: list[float]) -> float:
+    """p-value of "more than half of these hold": the partial conjunction of Benjamini and Heller.
+
+    As many of the best as may be true anyway are set aside; Simes's test asks the rest whether one more holds. It is
+    valid for independent and for positively dependent comparisons, such as those that share a method.
+    """
+    left = sorted(p_values)[more_than_half(len(p_values)) - 1 :]
+    return float(stats.false_discovery_control(left).min())
+
+
+# Rounds to a target
+
+
+@dataclass(frozen=True)
+class Race:
+    """Differences in favour of `ours` where at least one side arrived; in how many units which side fell short."""
+
+    differences: pd.Series
+    ours_short: int
+    theirs_short: int
+    both_short: int
+
+
+def race(ours: pd.DataFrame, theirs: pd.DataFrame, ratio: float = 1.0) -> Race:
+    """Two frames by unit with `value` (rounds, transfers) and `arrived`: theirs - ratio * ours, unit by unit.
+
+    A side that never arrived has the least that it would have needed as its value: a bound, which counts against it. A
+    unit in which neither arrived compares nothing.
+    """
+    both = ours.add_suffix("_ours").join(theirs.add_suffix("_theirs"), how="inner").sort_index()
+    arrived = both[["arrived_ours", "arrived_theirs"]].astype(bool)
+    ran = both[arrived.any(axis=1)]
+    return Race(
+        differences=ran["value_theirs"] - ratio * ran["value_ours"],
+        ours_short=int((~arrived["arrived_ours"] & arrived["arrived_theirs"]).sum()),
+        theirs_short=int((arrived["arrived_ours"] & ~arrived["arrived_theirs"]).sum()),
+        both_short=int((~arrived.any(axis=1)).sum()),
+    )
