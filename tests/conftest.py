@@ -2,7 +2,9 @@
 
 import fedlib  # noqa: F401  isort: skip
 
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,3 +56,30 @@ def make_federation(make_dataset):
         return federation.assemble(dataset, parts, network, seed, l2)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory) -> Iterator[Path]:
+    """A store of its own, and nothing on record: computations are computed, once for all tests of a file."""
+    folder = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as patch:
+        _set_folders(patch, folder, "RUNS", "RECORDED")
+        yield folder
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch) -> Path:
+    """A data set `toy`, an empty store and an empty record."""
+    (tmp_path / "data").mkdir()
+    np.savez(tmp_path / "data" / "toy.npz", **synthetic_arrays(samples=120, features=9, classes=3, seed=0))
+    _set_folders(monkeypatch, tmp_path, "DATA", "CACHE", "RUNS", "RECORDED")
+    monkeypatch.setenv("FEDLIB_OFFLINE", "1")
+    monkeypatch.setenv("FEDLIB_BACKEND", "inprocess")
+    monkeypatch.setenv("FEDLIB_WORKERS", "1")
+    return tmp_path
+
+
+def _set_folders(patch: pytest.MonkeyPatch, folder: Path, *names: str) -> None:
+    for name in names:
+        patch.setenv(f"FEDLIB_{name}", str(folder / name.lower()))
+    patch.delenv("FEDLIB_RECORD", raising=False)

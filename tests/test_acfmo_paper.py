@@ -8,6 +8,7 @@ from fedlib.judging import checks
 from fedlib.papers.acfmo import audits, experiments, pictures, results
 
 FEDERATION = experiments.federation_options("mnist_hog", 40, 0.5, 0.01)
+TOY = {"data_set": "toy", "partitioner": "dirichlet", "clients": 10, "alpha": 0.5, "l2": 0.01}
 LOCAL = {"steps": 3, "batch": 5}
 
 
@@ -95,19 +96,47 @@ def verdict(frame):
     return checks.statement(frame).verdict
 
 
-def test_the_first_round_as_printed_moves_nothing(make_federation):
-    assert audits.first_round(make_federation(l2=0.01), 0.5)["holds"].tolist() == [False, True]
+def test_the_first_round_as_printed_moves_nothing(folders):
+    moves = experiments.first_moves(TOY, 0.5, seed=0)
+    assert moves.set_index("variant")["moved"].gt(0).to_dict() == {"printed": False, "current": True}
+    assert audits.first_round(moves)["holds"].tolist() == [False, True]
 
 
-def test_single_samples_have_larger_gradients_than_their_mean(make_federation):
-    assert not audits.jensen(make_federation(l2=0.01, clients=30), rounds=2)["holds"].any()
+def test_single_samples_have_larger_gradients_than_their_mean(folders):
+    ratios = experiments.gradient_ratios(TOY | {"clients": 30}, rounds=2, seed=0)
+    assert ratios[["round", "device"]].to_numpy().tolist() == [
+        [round, device] for round in (0, 2) for device in (0, 10, 20)
+    ]
+    assert (ratios["ratio"] > 1).all(), "Jensen: the mean of squares is above the square of the mean"
+    assert not audits.jensen(ratios)["holds"].any()
 
 
-def test_the_local_part_is_measured_round_by_round(make_federation):
-    weight = audits.local_weight(make_federation(l2=0.01), [0.3, 1.0], LOCAL, rounds=3)
+def test_the_median_device_is_judged():
+    ratios = pd.DataFrame({"round": [0, 0, 0, 5, 5, 5], "ratio": [0.5, 0.9, 7.0, 2.0, 3.0, 0.1]})
+    assert audits.jensen(ratios)[["found", "holds"]].to_numpy().tolist() == [["0.9", True], ["2", False]]
+
+
+def test_the_local_part_is_measured_round_by_round(folders):
+    weight = experiments.local_weight(TOY, [0.3, 1.0], LOCAL, rounds=3, seed=0)
     assert weight.groupby("participation").size().to_dict() == {0.3: 3, 1.0: 3}
     np.testing.assert_allclose(weight["ratio"], weight["local"] / weight["central"])
     assert len(audits.local_work(weight)) == 2
+
+
+def test_the_curvature_is_that_of_the_samples(folders):
+    mu, smooth = experiments.curvature(TOY, seed=0).iloc[0]
+    features = np.load(folders / "data" / "toy.npz")["x_train"].astype(float)
+    x = np.column_stack([features, np.ones(len(features))])  # of the bias
+    assert (mu, smooth) == (0.01, pytest.approx(0.01 + np.linalg.norm(x, 2) ** 2 / len(x) / 2))
+
+
+def test_the_first_image_comes_back_pixel_by_pixel(folders):
+    images = np.random.default_rng(0).integers(0, 256, (6, 9, 11), dtype=np.uint8)
+    labels = np.array([2, 0, 1])
+    np.savez(folders / "data" / "spots.npz", x_train=images[:3], y_train=labels, x_test=images[3:], y_test=labels)
+    image = experiments.first_image("spots")
+    assert image.pop("label").tolist() == 9 * [2]
+    assert (image.to_numpy() == images[0]).all()
 
 
 def test_advice_holds_within_one_deviation_of_the_best_pair():

@@ -6,7 +6,9 @@ import pytest
 from fedlib import engine
 from fedlib.course import start
 from fedlib.problem import partition
+from fedlib.problem.federation import federate
 from fedlib.report import drift
+from fedlib.runs import tables
 
 WORK = engine.Work(lr=0.1, batch=8, epochs=2)
 
@@ -67,8 +69,30 @@ def test_arrows_have_their_true_length_and_angle(make_federation):
     assert tuple(tips[-1]) == pytest.approx((found.server_length, 0))
 
 
-def test_the_sliders_answer_with_another_picture_and_other_numbers(monkeypatch, make_federation):
-    monkeypatch.setattr(start, "federate", lambda alpha, seed, **rest: make_federation(alpha=alpha, seed=seed))
+def test_a_drift_survives_as_a_table(make_federation):
+    federation = make_federation(clients=6)
+    found = drift.measure(federation, federation.start, WORK)
+    back = drift.from_frame(tables.from_csv(tables.to_csv(drift.to_frame(found))))
+    for name, value in vars(found).items():
+        assert np.array_equal(getattr(back, name), value), name
+
+
+TOY = {"data_set": "toy", "partitioner": "dirichlet_clients", "clients": 5, "network": "softmax", "alpha": 0.5}
+
+
+def test_moves_start_where_another_federation_has_led_the_model(folders):
+    """After a round of FedAvg on a federation its own clients move as in FedAvg's second round."""
+    local = {"epochs": 2, "lr": 0.1, "batch": 8}
+    found = drift.from_frame(start.moves(TOY, 0, local, 1, TOY))
+    federation = federate(**TOY, seed=0)
+    first, second = (start.after(federation, rounds, **local) for rounds in (1, 2))
+    assert found.server_length == pytest.approx(float((second - first).norm()), rel=1e-4)
+    assert found.before == pytest.approx(drift.recall(federation, first).mean())
+    assert start.moves(TOY, 0, local, 1, TOY | {"alpha": 9.0})["length"].iloc[-1] != found.server_length
+
+
+def test_the_sliders_answer_with_another_picture_and_other_numbers(monkeypatch, folders):
+    monkeypatch.setattr(start, "problem", lambda alpha, clients, samples: TOY | {"alpha": alpha})
     box = start.explorer(0.3, 1, clients=10, samples=240, seed=0, lr=0.1, batch=8)
     mixture, passes, answer, picture = box.children
     before = answer.value, picture.value

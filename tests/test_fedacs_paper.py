@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 from fedlib.algorithms import create
 from fedlib.papers.fedacs import audits, experiments, pictures, results
 from fedlib.problem import federation, partition
+from fedlib.report import holdings
 from fedlib.selection import skewness
 
 SETTING = experiments.PopulationSetting(samples=30, batch=10, rounds=40)
@@ -219,7 +220,8 @@ def test_at_a_fixed_model_the_bandit_finds_the_clients_with_the_lowest_alpha(ske
     chosen = experiments.choose_at_fixed_model(
         create("fedacs", participation=0.1, tolerance=0.2, batch=20, epochs=1), skewed, 300
     )
-    tally = results.tally_choices(chosen, alphas, 100).assign(seed=0, curve="own", tolerance=0.2)
+    taken = experiments.tally_choices(chosen, 30, 100).assign(seed=0, curve="own", tolerance=0.2)
+    tally = results.tallies(taken, ["curve", "tolerance"], {0: alphas})
     assert tally.groupby("round")["times"].sum().tolist() == [0, 300, 600, 900]
     assert results.pool_shares(tally, ["curve"], 30)["share"].item() > 0.6
     falling = results.mean_alphas(tally, ["curve"])["alpha"]
@@ -237,6 +239,41 @@ def test_at_a_fixed_model_oort_counts_participations_for_its_ban(skewed):
     method = create("oort", participation=0.1, cap=4, batch=20, epochs=1)
     times = np.bincount(experiments.choose_at_fixed_model(method, skewed, 30).ravel(), minlength=30)
     assert times.sum() == 90 and times.max() <= 4
+
+
+TOY = {"data_set": "toy", "partitioner": "uniform_skew", "clients": 8, "client_samples": 12, "network": "softmax"}
+LOCAL = {"participation": 0.25, "batch": 6, "epochs": 1, "lr": 0.1}
+
+
+def test_class_shares_can_be_read_off_the_first_insights(folders):
+    insights = experiments.first_insights(TOY, 0.1, seed=0)
+    assert list(insights) == ["bias_0", "bias_1", "bias_2", "estimate", "numbers"]
+    assert insights["numbers"].tolist() == 8 * [3 * 9 + 3]
+    held = holdings.held(TOY, 0)
+    bias, shares = insights.filter(like="bias_").to_numpy() / 0.1, held.counts / held.sizes[:, None]
+    # A bias's gradient is the mean prediction minus the class's share; softmax regression starts at zero: 1/3 each.
+    np.testing.assert_allclose(bias, 1 / 3 - shares, atol=1e-6)
+    rank = insights["estimate"].corr(pd.Series(skewness.alphas_of(held.counts)), method="spearman")
+    assert rank > 0.5
+
+
+def test_a_rehearsal_counts_the_choices_of_each_selector(folders):
+    chosen = {"ours": ("fedacs", {"tolerance": 0.4}), "baseline": ("randomclients", {})}
+    tally = experiments.rehearsal(TOY, chosen, LOCAL, rounds=6, every=3, seed=0)
+    assert list(tally) == ["curve", "round", *(f"times_{client}" for client in range(8))]
+    assert tally["curve"].tolist() == 3 * ["ours"] + 3 * ["baseline"] and tally["round"].tolist() == 2 * [0, 3, 6]
+    assert tally.filter(like="times_").sum(axis=1).tolist() == 2 * [0, 6, 12]  # two of eight clients a round
+    built = federation.federate(**TOY, seed=0)
+    choices = experiments.choose_at_fixed_model(create("randomclients", **LOCAL), built, 6)
+    assert tally.iloc[-1, 2:].tolist() == np.bincount(choices.ravel(), minlength=8).tolist()
+
+
+def test_an_even_draw_takes_poisoners_at_every_fixed_model_alike(folders):
+    chosen = {"baseline": ("randomclients", {}), "Oort": ("oort", {"cap": None})}
+    found = experiments.poisoners_at_fixed_models(TOY, chosen, LOCAL, 2, 60, 1, 10, seed=0)
+    assert list(found) == ["selector", "condition", "share", "accuracy"] and len(found) == 2 * 3
+    assert len(set(found[found["selector"] == "baseline"]["share"])) == 1, "it does not look at the model"
+    assert len(set(found["accuracy"])) == 1 and found["accuracy"].iloc[0] > 1 / 3
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------

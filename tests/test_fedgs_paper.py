@@ -110,14 +110,11 @@ def test_without_selection_all_devices_are_drawn():
 # --- costs ------------------------------------------------------------------------------------------------------------
 
 
-class TwoSizes:
-    """350 devices with 12 or 36 samples."""
-
-    sizes = torch.tensor([12.0, 36.0] * 175)
+SIZES = np.array([12, 36] * 175)  # samples of 350 devices
 
 
 def test_costs_of_a_round_by_hand():
-    price = results.costs(FactorySetting("femnist"), TwoSizes).set_index("method")
+    price = results.costs(FactorySetting("femnist"), SIZES).set_index("method")
     # 100 devices x 5 epochs x 24 samples; steps 5 x ceil(12/32) = 5 and 5 x ceil(36/32) = 10; up and down
     assert price.loc["each rival"].tolist() == [12_000, 7.5, 0, 200]
     # 50 iterations x 100 devices x 32 samples; each device up and down in every iteration; ten base stations likewise
@@ -125,7 +122,7 @@ def test_costs_of_a_round_by_hand():
 
 
 def test_costs_in_words_name_the_numbers_of_the_table():
-    words = results.costs_in_words(results.costs(FactorySetting("femnist"), TwoSizes))
+    words = results.costs_in_words(results.costs(FactorySetting("femnist"), SIZES))
     for number in ("12000", "200", "160000", "10000", "20 through"):
         assert number in words
 
@@ -136,7 +133,7 @@ def curve(method: str, accuracies: list[float], seed: int = 0) -> pd.DataFrame:
 
 
 def test_at_equal_price_the_dearer_method_has_fewer_rounds():
-    price = results.costs(FactorySetting("femnist", iterations=5), TwoSizes)  # 16000 sample gradients against 12000
+    price = results.costs(FactorySetting("femnist", iterations=5), SIZES)  # 16000 sample gradients against 12000
     frame = pd.concat([curve("FedGS", [0.0, 0.4, 0.8]), curve("FedAvg", [0.0, 0.3, 0.6])])
     found = results.at_equal_price(frame, price).set_index("at equal")
     assert found.loc["rounds", "lead"] == pytest.approx(0.2)

@@ -5,14 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 
 from fedlib import selection
 from fedlib.algorithms import create
 from fedlib.papers.fedgs import audits, experiments, pictures, results
-from fedlib.papers.fedgs.experiments import RoundTiming, timing
+from fedlib.papers.fedgs.experiments import RoundTiming, sampling, timing
 from fedlib.problem.queues import SampleQueues
 
+pytestmark = pytest.mark.usefixtures("empty_store")
 PARK = experiments.Park("handwriting", factories=4, devices=12, selected=5, presampled=1, batch=8)
+
+
+QUICK = [name for name in experiments.samplers(0) if name != "Bayesian"]
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +26,8 @@ def problems():
 
 
 @pytest.fixture(scope="module")
-def quick_samplers():
-    return {name: sampler for name, sampler in experiments.samplers(0).items() if name != "Bayesian"}
-
-
-@pytest.fixture(scope="module")
-def compared(problems, quick_samplers):
-    return experiments.compare_samplers(problems, quick_samplers)
+def compared(empty_store):
+    return experiments.compare_samplers(PARK, 3, 0, QUICK)
 
 
 # The problems
@@ -58,6 +58,40 @@ def test_the_divergence_is_that_of_the_super_node_from_the_real_distribution(pro
     assert problems.divergence(found.distance) == pytest.approx(far)
 
 
+def test_the_shares_of_a_super_node_are_those_of_its_devices(problems):
+    node = experiments.super_node(PARK, 3)
+    assert node["class"].tolist() == list(range(62))
+    shares = node.drop(columns="class")
+    np.testing.assert_allclose(shares.sum(), 1)
+    assert (node["one device"] * 8).tolist() == problems.A[0, :, 0].tolist()
+    far = np.linalg.norm(node["by GBP-CS"] - node["real"])
+    assert far == pytest.approx(problems.divergence(selection.gbp_cs(problems.A[0], problems.y[0], 4).distance))
+    fig, text = pictures.super_node(node, PARK)
+    plt.close(fig)
+    assert text["divergence"].tolist() == sorted(text["divergence"], reverse=True)
+    assert text.loc["5 devices, 4 of them by GBP-CS", "divergence"] == round(far, 4)
+
+
+def test_clock_readings_are_named_and_nothing_else_changes_from_run_to_run(problems, monkeypatch):
+    monkeypatch.setattr(sampling, "first_problems", lambda park, seed: problems)
+    for call in (
+        experiments.compare_samplers.call(PARK, 3, 0, ["MC", "GBP-CS"]),
+        experiments.traces.call(PARK, 3, 0, ["MC", "GBP-CS"]),
+        experiments.initialiser_times.call(PARK, 3, 1),
+        experiments.groups_at_once.call(PARK, 3, [1, 5], 1),
+    ):
+        first, second = call.compute(), call.compute()
+        assert set(call.clock) < set(first)
+        pd.testing.assert_frame_equal(first.drop(columns=[*call.clock]), second.drop(columns=[*call.clock]))
+
+
+def test_the_share_of_selecting_is_made_of_two_clock_readings():
+    call = experiments.training_share.call(PARK, {"width": 2, "hidden": 4}, 1, 0)
+    share = call.compute().iloc[0]
+    assert share["share"] == pytest.approx(share["selection, ms"] / share["iteration, ms"])
+    assert (share["groups"], set(share.index) - set(call.clock)) == (4, {"groups", "weights"})
+
+
 def test_independent_samples_have_the_divergence_that_the_formula_says():
     real = np.array([0.5, 0.3, 0.2])
     drawn = np.random.default_rng(0).multinomial(320, real, 20_000) / 320
@@ -82,7 +116,7 @@ def test_lowest_and_highest_are_those_of_the_factories(compared):
 
 
 def test_curves_end_where_the_search_ends_and_zero_counts_its_warm_up(problems, compared):
-    curves = experiments.initialiser_curves(problems)
+    curves = experiments.initialiser_curves(PARK, 3)
     ends = results.initialiser_ends(curves, compared).set_index(["initialiser", "factory"])
     for name, init in (("Zero", "zero"), ("MPInv", "pinv")):
         for factory, (A, y) in enumerate(zip(problems.A, problems.y, strict=True), start=1):
@@ -93,15 +127,15 @@ def test_curves_end_where_the_search_ends_and_zero_counts_its_warm_up(problems, 
     assert len(ends.loc["Brute"]) == 4
 
 
-def test_a_trace_ends_with_the_result_and_arrivals_compare_with_gbp_cs(problems, compared, quick_samplers):
-    trace = experiments.traces(problems, quick_samplers)
+def test_a_trace_ends_with_the_result_and_arrivals_compare_with_gbp_cs(compared):
+    trace = experiments.traces(PARK, 3, 0, QUICK)
     arrived = results.arrivals(trace).set_index("sampler")
     first = compared[compared["factory"] == 1].set_index("sampler")["divergence"]
     assert arrived["divergence"].to_dict() == first.to_dict()
     level = arrived["divergence"]["GBP-CS"]
     assert (np.isinf(arrived["seconds_to_level"]) == (arrived["divergence"] > level)).all()
     merged = results.sampler_ends(compared, arrived.reset_index())
-    assert len(merged) == len(compared) and merged["seconds_to_level"].notna().sum() == len(quick_samplers)
+    assert len(merged) == len(compared) and merged["seconds_to_level"].notna().sum() == len(QUICK)
 
 
 def test_times_are_medians_over_factories_and_factors_judge_them():

@@ -1,14 +1,18 @@
 """FedSR, the paper's side: the runs ask for what is printed, tables are read from curves as stated, audits by hand."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib import pyplot as plt
 
 from fedlib.judging import ledger
 from fedlib.papers.fedsr import audits, experiments, pictures, results
 from fedlib.problem import federation
+from fedlib.report import holdings
 
 MNIST = experiments.TrainingProblem("mnist", 640, 20)
 PAPER = ledger.load("fedsr")
@@ -153,12 +157,6 @@ def test_tuned_weights_reach_their_methods_only():
     assert [run.options.get("mu") for run in runs] == [None, 1.0, 5.0]
 
 
-def test_data_that_nobody_has_is_left_out(monkeypatch):
-    places = {"mnist": "cache", "cifar10": "fetched from somewhere", "cifar100": "missing, needs a drop-in file"}
-    monkeypatch.setattr(experiments.data, "available", lambda: places)
-    assert experiments.on_disk(["mnist", "cifar10", "cifar100", "unheard"]) == ["mnist", "cifar10"]
-
-
 def test_a_round_sends_as_many_models_as_table_3_divides_by():
     assert results.transfers_per_round(20) == {
         "FedAvg": 40,
@@ -278,11 +276,37 @@ def test_the_sum_of_squared_ring_weights_lies_between_one_over_m_and_one(sizes, 
     assert 1 / count - 1e-12 <= value <= 1 + 1e-12
 
 
-def test_equal_devices_in_equal_rings_reach_one_over_m():
+def test_equal_devices_in_equal_rings_reach_one_over_m(folders):
     assert experiments.sum_of_squares(np.full(20, 7), 4, np.random.default_rng(0)) == pytest.approx(0.2)
-    frame = experiments.ring_draws(np.repeat(np.arange(10), 40), ["iid", "alpha=0.1"], 20, 4, 3, seed=0)
+    frame = experiments.ring_draws("toy", ["iid", "alpha=2"], 20, 4, 3, seed=0)
     assert frame[frame["partition"] == "iid"]["sum_of_squares"].tolist() == pytest.approx([0.2] * 3)
-    assert frame.groupby("partition").size().to_dict() == {"iid": 3, "alpha=0.1": 3}
+    assert frame.groupby("partition").size().to_dict() == {"iid": 3, "alpha=2": 3}
+
+
+def test_the_first_rings_share_out_the_devices_and_see_the_classes_of_all(folders):
+    problem = {"data_set": "toy", "partitioner": "shards", "per_client": 1, "clients": 6}
+    rings = experiments.first_rings(problem, seed=0)
+    assert list(rings) == ["ring", "devices", "classes seen"] and rings["ring"].tolist() == [1, 2]
+    members = [json.loads(devices) for devices in rings["devices"]]
+    assert sorted(members[0] + members[1]) == list(range(6)) and [len(ring) for ring in members] == [4, 2]
+    counts = holdings.held(problem, 0).counts
+    assert rings["classes seen"].tolist() == [int((counts[ring].sum(axis=0) > 0).sum()) for ring in members]
+
+
+def test_fig_8_counts_every_sample_once_and_one_shard_is_one_class(folders):
+    labels = np.repeat(np.arange(3), 40)
+    parts = {f"x_{part}": np.zeros((120, 4), np.float32) for part in ("train", "test")}
+    np.savez(folders / "data" / "even.npz", **parts, y_train=labels, y_test=labels)
+    counts = experiments.device_counts("even", ["iid", "xi=1"], 6, seed=0)
+    assert counts.groupby("partition")["samples"].sum().to_dict() == {"iid": 120, "xi=1": 120}
+    assert len(counts) == 2 * 6 * 3
+    text = results.holdings(counts)
+    # 40 samples of each class, sorted and cut into six shards of 20
+    assert text.loc["xi=1"].to_dict() == {"classes a device": "1 to 1", "samples a device": "20 to 20"}
+    assert text.loc["iid", "samples a device"] == "20 to 20"
+    fig = pictures.heat_maps(counts)
+    assert [axes.get_title() for axes in fig.axes[:2]] == ["iid", "xi=1"]
+    plt.close(fig)
 
 
 def test_most_cases_are_counted_by_hand():

@@ -17,30 +17,16 @@ import fedlib
 from fedlib import algorithms, data
 from fedlib.algorithms.fedprox import FedProx
 from fedlib.commands import record_cli, verify_cli
+from fedlib.papers.fedgs.experiments import Park, participations
+from fedlib.problem.federation import federate
+from fedlib.report import holdings
 from fedlib.report.usage import UsageError
-from fedlib.runs import Run, computation, durations, execute, record, store, study, tables, verify, versions
+from fedlib.runs import Run, computation, durations, execute, maker, record, store, study, tables, verify, versions
 from fedlib.runs.simulation import simulate
 from fedlib.runs.study import NotRecorded
 
+pytestmark = pytest.mark.usefixtures("folders")
 DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path, monkeypatch) -> Path:
-    """A data set `toy`, an empty store and an empty record."""
-    (tmp_path / "data").mkdir()
-    write_data(tmp_path)
-    for name in ("DATA", "CACHE", "RUNS", "RECORDED"):
-        monkeypatch.setenv(f"FEDLIB_{name}", str(tmp_path / name.lower()))
-    monkeypatch.setenv("FEDLIB_OFFLINE", "1")
-    monkeypatch.setenv("FEDLIB_BACKEND", "inprocess")
-    monkeypatch.setenv("FEDLIB_WORKERS", "1")
-    monkeypatch.delenv("FEDLIB_RECORD", raising=False)
-    return tmp_path
-
-
-def write_data(folder: Path) -> None:
-    np.savez(folder / "data" / "toy.npz", **synthetic_arrays(samples=120, features=9, classes=3, seed=0))
 
 
 def toy_run(algorithm: str = "fedprox", seed: int = 0, rounds: int = 8, **options) -> Run:
@@ -340,6 +326,64 @@ def test_a_computation_is_kept_by_its_arguments_recorded_and_verified(folders):
     assert CALLS == [3, 3]
     result = verify.check("toy", record.runs_of("toy")[call.name], False)
     assert (result.outcome, result.rows) == ("equal", 2), "clock readings are not compared"
+
+
+@dataclass(frozen=True)
+class Cell:
+    radius: float = 2.0
+    range: tuple[float, float] = (1.0, 3.0)
+
+
+@computation
+def kinds_of(cell: Cell, share: float, count: int) -> pd.DataFrame:
+    values = {"radius": cell.radius, "range": cell.range, "low": cell.range[0], "share": share, "count": count}
+    return pd.DataFrame([{name: type(value).__name__ for name, value in values.items()}])
+
+
+def test_plain_arguments_become_again_what_they_stood_for():
+    found = kinds_of(Cell(), 1.0, 1).iloc[0].to_dict()
+    assert found == {"radius": "float", "range": "tuple", "low": "float", "share": "float", "count": "int"}
+
+
+@computation
+def sizes_of(federation: dict, seed: int) -> pd.DataFrame:
+    return pd.DataFrame({"samples": federate(**federation, seed=seed).sizes.tolist()})
+
+
+def test_what_a_computation_names_counts_for_its_maker_and_nothing_else():
+    """In its arguments, and in the texts of its code."""
+    sources = maker.sources()
+
+    def counts(call, function):
+        before, known = call.maker, sources._digests.copy()
+        for place, (_, used) in known.items():
+            if place[1] == function:
+                sources._digests[place] = "changed", used
+        try:
+            return replace(call).maker != before
+        finally:
+            sources._digests.update(known)
+
+    named = holdings.class_counts.call(DEAL, 0)
+    assert [name for name in ("federate", "dirichlet", "softmax", "shards", "mlp200") if counts(named, name)] == [
+        "federate",
+        "dirichlet",
+        "softmax",  # the default
+    ]
+    written = participations.call(Park("handwriting"), 0, 3)
+    assert [name for name in ("FedGS", "by_writer", "cnn_leaf", "dirichlet") if counts(written, name)] == [
+        "FedGS",
+        "by_writer",
+        "cnn_leaf",
+    ]
+
+
+def test_where_only_data_are_missing_the_study_says_what_to_do_about_them(folders):
+    (folders / "data" / "toy.npz").rename(folders / "toy.npz")
+    with pytest.raises(data.DataNotFound, match=r"mnist was not found(.|\n)*What you can do"):
+        execute([replace(toy_run(), federation=DEAL | {"data_set": "mnist"})])
+    with pytest.raises(data.DataNotFound, match="mnist was not found"):
+        sizes_of(DEAL | {"data_set": "mnist"}, 0)
 
 
 def test_what_is_no_plain_argument_is_refused():

@@ -105,9 +105,10 @@ def test_clients_alike_are_at_no_distance(row, clients):
 
 def test_an_empty_client_has_no_measures_and_is_left_out_of_means():
     labels, parts = np.array([0, 0, 1, 1]), [np.array([0, 1]), np.array([2, 3]), np.array([], dtype=int)]
-    frame = skew.per_client(labels, parts, 2)
+    counts = skew.class_counts(labels, parts, 2)
+    frame = skew.per_client(counts)
     assert frame.loc[2].drop("samples").isna().all() and frame.loc[2, "samples"] == 0
-    table = skew.summary(labels, parts, 2)
+    table = skew.summary(counts)
     assert table.loc["emd", "mean"] == 1
     assert table.loc["samples", "min"] == 0
     assert table.loc["quantity_gini", "mean"] == pytest.approx(1 / 3)
@@ -120,7 +121,8 @@ def test_a_partition_without_samples_is_an_error():
 
 def test_per_client_has_a_row_a_client_and_summary_a_row_a_measure():
     parts = partition.dirichlet(LABELS, 15, 0.3, rng=np.random.default_rng(0))
-    frame, table = skew.per_client(LABELS, parts, 10), skew.summary(LABELS, parts, 10)
+    counts = skew.class_counts(LABELS, parts, 10)
+    frame, table = skew.per_client(counts), skew.summary(counts)
     assert list(frame.index) == list(range(15)) and frame.index.name == "client"
     np.testing.assert_array_equal(frame["samples"], [len(part) for part in parts])
     assert list(table.index) == [*frame.columns, "quantity_gini"] and list(table.columns) == ["mean", "min", "max"]
@@ -130,9 +132,8 @@ def test_per_client_has_a_row_a_client_and_summary_a_row_a_measure():
 
 def test_smaller_alpha_is_more_skewed_by_every_measure():
     rng = np.random.default_rng(0)
-    means = [
-        skew.summary(LABELS, partition.dirichlet(LABELS, 20, alpha, rng=rng), 10)["mean"] for alpha in (100, 1, 0.1)
-    ]
+    splits = [partition.dirichlet(LABELS, 20, alpha, rng=rng) for alpha in (100, 1, 0.1)]
+    means = [skew.summary(skew.class_counts(LABELS, parts, 10))["mean"] for parts in splits]
     for measure in ("emd", "hellinger", "quantity_gini"):
         assert means[0][measure] < means[1][measure] < means[2][measure]
     for measure in ("entropy", "effective_classes"):

@@ -4,13 +4,20 @@ import ast
 import json
 import os
 import re
+from collections.abc import Iterator
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import nbformat
 import pytest
 
+from fedlib import data
 from fedlib.judging import ledger
+from fedlib.problem.federation import federate
 from fedlib.report.notebooks import discover
+from fedlib.runs.simulation import simulate
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [notebook.path for notebook in discover(ROOT)]
@@ -71,3 +78,54 @@ class TestNotebook:
     def test_cells_are_short(self, path):
         long = [cell.source for cell in nbformat.read(path, 4).cells if len(cell.source.splitlines()) > 40]
         assert not [source for source in long if not source.startswith("#")]
+
+    def test_what_needs_data_is_a_run_or_a_computation(self, path):
+        """Else a page would not read the same without the data on disk."""
+        source = "\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code")
+        assert not [name for name, thing in things_used(source) if computes_directly(thing)]
+
+
+def computes_directly(thing: object) -> bool:
+    """Whether something builds federations, loads data, runs methods, or belongs to the engine."""
+    module = thing.__name__ if isinstance(thing, ModuleType) else str(getattr(thing, "__module__", ""))
+    return thing in (federate, simulate, data.load) or module.startswith("fedlib.engine")
+
+
+def things_used(source: str) -> Iterator[tuple[str, object]]:
+    """What the code names through its imports, such as `data.load`, and what it is; fedlib's only."""
+    tree = ast.parse(source)
+    imported = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {name.asname or name.name.split(".")[0]: import_module(name.name) for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported |= {name.asname or name.name: member(node.module, name.name) for name in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            first, *attributes = ast.unparse(node).split(".")
+            if first in imported:
+                yield (
+                    ast.unparse(node),
+                    reduce(lambda thing, name: getattr(thing, name, None), attributes, imported[first]),
+                )
+
+
+def member(module: str, name: str) -> object:
+    """What `from module import name` binds."""
+    package = import_module(module)
+    return getattr(package, name) if hasattr(package, name) else import_module(f"{module}.{name}")
+
+
+@pytest.mark.parametrize(
+    ("source", "direct"),
+    [
+        ("from fedlib.problem.federation import federate as deal\ndeal('mnist')", ["deal"]),
+        ("import fedlib\nfedlib.simulate(1)", ["fedlib.simulate"]),
+        ("from fedlib import data\ndata.load('mnist'); data.available()", ["data.load"]),
+        ("from fedlib import engine\nengine.train", ["engine", "engine.train"]),
+        ("from fedlib.engine import Work\nWork(lr=1)", ["Work"]),
+        ("from fedlib.runs import study\nstudy.execute([])", []),
+    ],
+)
+def test_direct_computing_is_seen_by_whatever_name(source, direct):
+    assert sorted(name for name, thing in things_used(source) if computes_directly(thing)) == direct

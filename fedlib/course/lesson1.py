@@ -68,7 +68,10 @@ def by_size(labels: np.ndarray, clients: int, factor: float, rng: np.random.Gene
 
 def numbers(splits: dict[str, list[np.ndarray]], labels: np.ndarray) -> pd.DataFrame:
     """The measures of each split, means over its clients."""
-    means = {name: skew.summary(labels, parts, CLASSES).loc[MEASURES, "mean"] for name, parts in splits.items()}
+    means = {
+        name: skew.summary(skew.class_counts(labels, parts, CLASSES)).loc[MEASURES, "mean"]
+        for name, parts in splits.items()
+    }
     return pd.DataFrame(means).T.round(2)
 
 

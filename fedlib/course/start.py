@@ -12,7 +12,8 @@ from fedlib import engine
 from fedlib.algorithms import create
 from fedlib.problem import skew
 from fedlib.problem.federation import Federation, federate
-from fedlib.report import drift, plots, sliders
+from fedlib.report import drift, holdings, plots, sliders
+from fedlib.runs.computations import computation
 from fedlib.runs.simulation import Progress, simulate
 from fedlib.runs.study import Run
 
@@ -51,16 +52,21 @@ def after(federation: Federation, rounds: int, **options) -> torch.Tensor:
     return progress.state["weights"]
 
 
-def counts(federation: Federation):
-    """Samples of each class (columns) that each client (rows) holds."""
-    return federation.class_counts.numpy().astype(int)
+@computation
+def moves(federation: dict, seed: int, local: dict, rounds: int, learnt_on: dict) -> pd.DataFrame:
+    """Where one round of local training takes the clients from a model that FedAvg has trained on another federation.
+
+    Both are given by the arguments of `federate`; the model comes from so many rounds. `drift.from_frame` reads it.
+    """
+    model = after(federate(**learnt_on, seed=seed), rounds, **local)
+    return drift.to_frame(drift.measure(federate(**federation, seed=seed), model, engine.Work(**local), rounds + 1))
 
 
-def partitions(federations: dict[str, Federation]) -> Figure:
+def partitions(held: dict[str, holdings.Holdings]) -> Figure:
     """Who holds what: one map a federation, clients across, classes up."""
-    fig, axes = plt.subplots(1, len(federations), figsize=(6.2 * len(federations), 3.8), layout="constrained")
-    for ax, (name, federation) in zip(axes, federations.items(), strict=True):
-        plots.heatmap(counts(federation), ax=ax)
+    fig, axes = plt.subplots(1, len(held), figsize=(6.2 * len(held), 3.8), layout="constrained")
+    for ax, (name, own) in zip(axes, held.items(), strict=True):
+        plots.heatmap(own.counts, ax=ax)
         ax.set(title=name, ylabel="digit")
     return fig
 
@@ -100,15 +106,15 @@ def drifts(found: dict[str, drift.Drift]) -> Figure:
 
 def explored(alpha: float, epochs: int, clients: int, samples: int, seed: int, **work) -> tuple[Figure, pd.DataFrame]:
     """One federation: who holds what, and where one round of local training takes the clients; with its numbers."""
-    federation = federate(**problem(alpha, clients, samples), seed=seed)
-    found = drift.measure(federation, federation.start, engine.Work(epochs=epochs, **work))
+    deal = problem(alpha, clients, samples)
+    held = holdings.held(deal, seed)
+    found = drift.from_frame(moves(deal, seed, {"epochs": epochs, **work}, 0, deal))
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.5, 1])
-    plots.heatmap(counts(federation), ax=left)
+    plots.heatmap(held.counts, ax=left)
     left.set(title=f"who holds what, alpha = {alpha:.3g}", ylabel="digit")
     drift.arrows(found, right)
     right.set_title(f"where {epochs} epoch{'s' if epochs > 1 else ''} take the clients")
-    held = skew.effective_classes(counts(federation)).mean()
-    return fig, found.table().assign(**{"digits a client": held})
+    return fig, found.table().assign(**{"digits a client": skew.effective_classes(held.counts).mean()})
 
 
 def explorer(alpha: float, epochs: int, **others) -> ipywidgets.VBox:

@@ -66,9 +66,8 @@ def quantity_gini(counts: np.ndarray) -> float:
     return float(((2 * np.arange(1, clients + 1) - clients - 1) * sizes).sum() / (clients * sizes.sum()))
 
 
-def per_client(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) -> pd.DataFrame:
+def per_client(counts: np.ndarray) -> pd.DataFrame:
     """One row per client: its size and the measures of the module's table."""
-    counts = class_counts(labels, parts, classes)
     return pd.DataFrame(
         {
             "samples": counts.sum(axis=1),
@@ -81,10 +80,10 @@ def per_client(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) ->
     )
 
 
-def summary(labels: np.ndarray, parts: Sequence[np.ndarray], classes: int) -> pd.DataFrame:
+def summary(counts: np.ndarray) -> pd.DataFrame:
     """One row per measure: mean, min and max over the clients. The Gini coefficient is one number for all clients."""
-    table = per_client(labels, parts, classes).agg(["mean", "min", "max"]).T
-    table.loc["quantity_gini"] = quantity_gini(class_counts(labels, parts, classes))
+    table = per_client(counts).agg(["mean", "min", "max"]).T
+    table.loc["quantity_gini"] = quantity_gini(counts)
     return table.rename_axis("measure")
 
 

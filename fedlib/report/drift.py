@@ -71,6 +71,28 @@ def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, ro
     )
 
 
+def to_frame(drift: Drift) -> pd.DataFrame:
+    """As a table that can be kept: a row per client, the last row for the server."""
+    recalls = np.vstack([drift.recall, drift.server_recall])
+    frame = pd.DataFrame(recalls, columns=[f"recall_{label}" for label in range(recalls.shape[1])])
+    moves = {"length": [*drift.length, drift.server_length], "angle": [*drift.angle, 0.0]}
+    return frame.assign(**moves, kept=drift.kept, before=drift.before)
+
+
+def from_frame(frame: pd.DataFrame) -> Drift:
+    """What `to_frame` was given."""
+    recalls, length = frame.filter(like="recall_").to_numpy(), frame["length"].to_numpy()
+    return Drift(
+        length=length[:-1],
+        angle=frame["angle"].to_numpy()[:-1],
+        server_length=float(length[-1]),
+        kept=float(frame["kept"].iloc[0]),
+        recall=recalls[:-1],
+        server_recall=recalls[-1],
+        before=float(frame["before"].iloc[0]),
+    )
+
+
 def recall(federation: Federation, weights: torch.Tensor) -> np.ndarray:
     """Share of the test samples of each class that a model gets right."""
 

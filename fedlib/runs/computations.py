@@ -8,17 +8,18 @@ plain values (numbers, texts, lists, dictionaries) or dataclasses of these; its 
 clock readings are named (`@computation(clock=("seconds",))`), for no second computation repeats them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import cached_property, update_wrapper
 from importlib import import_module
 from inspect import signature
-from typing import Any, get_type_hints, overload
+from typing import Any, get_args, get_origin, get_type_hints, overload
 
 import numpy as np
 import pandas as pd
 
-from fedlib import data, numerics
+from fedlib import algorithms, data, numerics
+from fedlib.problem import models, partition
 from fedlib.runs import maker
 from fedlib.runs.run import name_of, plain
 from fedlib.runs.simulation import Progress
@@ -41,9 +42,12 @@ class Computation:
 
     @cached_property
     def maker(self) -> str:
-        function = self._computed.function
+        function, sources = self._computed.function, maker.sources()
         roots = [(function.__module__, function.__name__), ("fedlib.numerics", "pin")]
-        return maker.sources().maker(roots, numerics.mode())
+        named = sources.texts(roots) | set(_texts(self.arguments))
+        tables = (algorithms.REGISTRY, partition.PARTITIONERS, models.NETWORKS)
+        used = [table[name] for table in tables for name in sorted(named & table.keys())]
+        return sources.maker([*roots, *((entry.__module__, entry.__name__) for entry in used)], numerics.mode())
 
     @property
     def kind(self) -> str:
@@ -133,7 +137,13 @@ def _plain_argument(name: str, value: Any) -> Any:
 
 
 def _rebuilt(value: Any, annotation: Any) -> Any:
-    return annotation(**value) if is_dataclass(annotation) and isinstance(annotation, type) else value
+    """What a plain value stood for: a dataclass, a tuple, a float that is a whole number."""
+    if is_dataclass(annotation) and isinstance(annotation, type):
+        hints = get_type_hints(annotation)
+        return annotation(**{name: _rebuilt(part, hints[name]) for name, part in value.items()})
+    if get_origin(annotation) is tuple:
+        return tuple(_rebuilt(part, kind) for part, kind in zip(value, get_args(annotation), strict=True))
+    return float(value) if annotation is float else value
 
 
 def _values_named(key: str, tree: Any) -> list[str]:
@@ -141,3 +151,11 @@ def _values_named(key: str, tree: Any) -> list[str]:
         here = [tree[key]] if isinstance(tree.get(key), str) else []
         return [*here, *(value for part in tree.values() for value in _values_named(key, part))]
     return [value for part in tree for value in _values_named(key, part)] if isinstance(tree, list) else []
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    """All texts in a tree of plain values."""
+    if isinstance(tree, str):
+        yield tree
+    for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _texts(part)

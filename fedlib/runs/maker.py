@@ -60,6 +60,12 @@ class Sources:
                 waiting += [*used, (definition[0], "")]
         return digests
 
+    def texts(self, roots: Iterable[Definition]) -> set[str]:
+        """The texts that stand in what the roots lead to: a method, network or partitioner may be named by one."""
+        reached = [self._module(module).definitions.get(name, []) for module, name in self.reached(roots)]
+        parts = [part for statements in reached for statement in statements for part in ast.walk(statement)]
+        return {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
     def _read(self, definition: Definition) -> tuple[str, list[Definition]]:
         """The digest of a definition and what it uses."""
         if definition not in self._digests:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
+from fedlib import data
 from fedlib.problem.limits import Count, checked
 from fedlib.runs import backends, durations, record, store
 from fedlib.runs.bars import quiet
@@ -59,7 +60,7 @@ def execute(runs: Iterable[Task], backend: str | None = None, workers: int | Non
                 records[run.name] = outcome
                 note_use(run, "computed")
     if failures:
-        raise RunFailed(_complaint(missing, failures))
+        raise _missing_data(failures) or RunFailed(_complaint(missing, failures))
     return pd.concat([labelled(run, records[run.name]) for run in runs], ignore_index=True)
 
 
@@ -128,6 +129,12 @@ def labelled(run: Task, records: pd.DataFrame) -> pd.DataFrame:
     """The records of a run with its label and seed in front."""
     seed = {"seed": run.seed} if isinstance(run, Run) else {}
     return records.assign(**run.label, **seed)[[*run.label, *seed, *records.columns]]
+
+
+def _missing_data(failures: dict[str, str]) -> data.DataNotFound | None:
+    """What to do about the data where nothing else was wrong; None where something was."""
+    advice = {failure.partition(f"{data.DataNotFound.__name__}: ")[2] for failure in failures.values()}
+    return None if "" in advice else data.DataNotFound("\n".join(sorted(advice)))
 
 
 def _complaint(runs: list[Task], failures: dict[str, str]) -> str:

@@ -27,13 +27,17 @@ def mean_insight(insights: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def true_alphas(federation: Federation) -> np.ndarray:
-    """alpha of each client, computed from its class counts: the total variation distance between its class shares and
-    equal shares, divided by the largest possible distance, 1 - 1/C.
+    """alpha of each client, computed from its class counts."""
+    return alphas_of(federation.class_counts.numpy().astype(np.float64))
+
+
+def alphas_of(counts: np.ndarray) -> np.ndarray:
+    """alpha of clients with these class counts, (clients, classes): the total variation distance between a client's
+    class shares and equal shares, divided by the largest possible distance, 1 - 1/C.
 
     For an alpha-dominance client (Definition 1) this is alpha, up to the rounding of counts. For any other client it is
     the alpha of a dominance client at the same distance. Renaming classes does not change it.
     """
-    counts = federation.class_counts.numpy().astype(np.float64)
     classes = counts.shape[1]
     distances = np.abs(counts / counts.sum(axis=1, keepdims=True) - 1 / classes).sum(axis=1) / 2
     return distances / (1 - 1 / classes)

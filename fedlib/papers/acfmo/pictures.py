@@ -3,7 +3,6 @@
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy import ndarray
@@ -11,11 +10,11 @@ from numpy import ndarray
 from fedlib.report import plots
 
 
-def sample_and_split(image: torch.Tensor, label: int, counts: ndarray) -> Figure:
-    """One image of the data set, and which device holds how many samples of each class."""
+def sample_and_split(image: pd.DataFrame, counts: ndarray) -> Figure:
+    """One image of the data set (`experiments.first_image`), and which device holds how many samples of each class."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), width_ratios=[1, 1.6])
-    left.imshow(image, cmap="gray_r")
-    left.set(title=f"one sample, label {label}", xticks=[], yticks=[])
+    left.imshow(image.drop(columns="label"), cmap="gray_r")
+    left.set(title=f"one sample, label {image['label'].iloc[0]}", xticks=[], yticks=[])
     plots.heatmap(counts, ax=right)
     return fig
 

@@ -7,7 +7,6 @@ import pandas as pd
 
 from fedlib.judging import ledger
 from fedlib.papers.acfmo.experiments import NO_LOCAL_STEPS
-from fedlib.problem.federation import Federation
 
 
 def best_rates(tuned: pd.DataFrame) -> dict[str, float]:
@@ -68,13 +67,6 @@ def growth_factors(beta1: float = 0.9) -> pd.DataFrame:
 
 
 # The convergence theory
-
-
-def curvature_bounds(federation: Federation) -> tuple[float, float]:
-    """mu and L of the regularised objective: the l2 coefficient, and l2 plus half the top eigenvalue of X^T X / n."""
-    x = federation.x.double().numpy()
-    top = float(np.linalg.eigvalsh(x.T @ x / len(x))[-1])
-    return federation.l2, federation.l2 + top / 2
 
 
 def best_step(target: float | np.ndarray, smooth: float) -> float | np.ndarray:

@@ -10,7 +10,7 @@ two anew. A scheme "as printed" ignores the deadline; without the words, devices
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import pandas as pd
 
 from fedlib import wireless
 from fedlib.problem.streams import generator
+from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
 from fedlib.wireless import Devices, Scenario
 
@@ -143,6 +144,9 @@ def allocation_costs(devices: Devices, deadline_s: np.ndarray | float, seed: int
     return in_time | {"OA": round_costs(devices, best.share, best.frequency_hz)} | printed
 
 
+SCHEMES: dict[str, Schemes] = {"frequency": frequency_costs, "allocation": allocation_costs}
+
+
 def round_costs(devices: Devices, share: np.ndarray, frequency_hz: np.ndarray) -> np.ndarray:
     """Joules of sending and of computing, all devices of a round together."""
     sending = np.sum(wireless.transmit_energy_j(devices, share), axis=-1)
@@ -170,15 +174,36 @@ def _hurried(devices: Devices, share: np.ndarray, deadline_s: np.ndarray | float
 # Energy: the sweeps
 
 
-def over_deadlines(scenario: Scenario, deadlines_s: list[float], draws: int, seed: int) -> Costs:
-    """Fig. 6: one number of devices, several deadlines."""
+@computation
+def over_deadlines(scenario: Scenario, deadlines_s: list[float], draws: int, seed: int) -> pd.DataFrame:
+    """Fig. 6: one number of devices, several deadlines; one row per scheme, deadline and draw."""
+    return tidy_costs(_deadline_costs(scenario, deadlines_s, draws, seed), "deadline_s", deadlines_s)
+
+
+@computation
+def over_devices(schemes: str, scenario: Scenario, counts: list[int], draws: int, seed: int) -> pd.DataFrame:
+    """Figs. 7 and 8: one deadline, several numbers of devices; one row per scheme, number and draw."""
+    return tidy_costs(_device_costs(SCHEMES[schemes], scenario, counts, draws, seed), "devices", counts)
+
+
+def tidy_costs(costs: Costs, axis: str, points: Sequence[float]) -> pd.DataFrame:
+    """Scheme, point, draw (`seed`) and the joules of sending and computing."""
+    draws = next(iter(costs.values())).shape[-1]
+    frames = []
+    for scheme, (sending, computing) in costs.items():
+        place = {"scheme": scheme, axis: np.repeat(points, draws), "seed": np.tile(range(draws), len(points))}
+        frames.append(pd.DataFrame(place | {"sending_j": sending.ravel(), "computing_j": computing.ravel()}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _deadline_costs(scenario: Scenario, deadlines_s: list[float], draws: int, seed: int) -> Costs:
     devices = wireless.draw_devices(scenario, generator(seed, "devices"), (draws,))
     costs = frequency_costs(devices[None], np.array(deadlines_s)[:, None], seed)  # deadlines before draws
     return dict(zip(costs, np.broadcast_arrays(*costs.values()), strict=True))
 
 
-def over_devices(schemes: Schemes, scenario: Scenario, counts: list[int], draws: int, seed: int) -> Costs:
-    """Figs. 7 and 8: one deadline; a cell of n devices is the first n of the largest one, so that draws are paired."""
+def _device_costs(schemes: Schemes, scenario: Scenario, counts: list[int], draws: int, seed: int) -> Costs:
+    """A cell of n devices is the first n of the largest one, so that draws are paired."""
     largest = replace(scenario, devices=max(counts))
     devices = wireless.draw_devices(largest, generator(seed, "devices"), (draws,))
     costs = [schemes(devices[..., :count], scenario.deadline_s, seed) for count in counts]
@@ -198,6 +223,7 @@ def lateness(scenario: Scenario, draws: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis("scheme")
 
 
+@computation
 def sensitivity(
     scenario: Scenario,
     capacitances: list[float],
@@ -212,9 +238,9 @@ def sensitivity(
     for radius_km in radii_km:
         cell = replace(scenario, radius_km=radius_km)
         for figure, best, costs in (
-            ("fig6", "OF", over_deadlines(cell, deadlines_s, draws, seed)),
-            ("fig7", "OF", over_devices(frequency_costs, cell, counts, draws, seed)),
-            ("fig8", "OA", over_devices(allocation_costs, cell, counts, draws, seed)),
+            ("fig6", "OF", _deadline_costs(cell, deadlines_s, draws, seed)),
+            ("fig7", "OF", _device_costs(frequency_costs, cell, counts, draws, seed)),
+            ("fig8", "OA", _device_costs(allocation_costs, cell, counts, draws, seed)),
         ):
             for capacitance in capacitances:
                 savings = _mean_savings(costs, best, capacitance / scenario.capacitance)
@@ -234,6 +260,7 @@ def _mean_savings(costs: Costs, best: str, computing: float) -> Iterator[tuple[s
 # Energy: the solvers
 
 
+@computation
 def joint_gap(scenario: Scenario, deadlines_s: list[float], counts: list[int], draws: int, seed: int) -> pd.DataFrame:
     """What the joint optimum saves on bandwidth first, frequency second; one row per deadline, size and draw."""
     everyone = wireless.draw_devices(replace(scenario, devices=max(counts)), generator(seed, "devices"), (draws,))
@@ -248,6 +275,7 @@ def joint_gap(scenario: Scenario, deadlines_s: list[float], counts: list[int], d
     return pd.concat(frames, ignore_index=True).dropna()
 
 
+@computation(clock=("lbfgsb_ms", "exact_ms"))
 def solvers(scenario: Scenario, counts: list[int], seed: int) -> pd.DataFrame:
     """L-BFGS-B and the exact solver on one cell of each size, the band growing with the devices: energy and time."""
     rows = []

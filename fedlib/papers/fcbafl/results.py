@@ -18,11 +18,17 @@ def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
     return chosen[["curve", "eta", "batch", "round", "seed", "theta", "theta_max"]].reset_index(drop=True)
 
 
-def savings(costs: Costs, axis: str, points: list[float], best: str) -> pd.DataFrame:
+def savings(sweep: pd.DataFrame, axis: str, best: str) -> pd.DataFrame:
     """One row per draw, scheme and point with the saving of `best` on the scheme, and one for the whole sweep.
 
-    Draws in which some point has no plan at all (the deadline is out of reach) are left out.
+    `sweep` has the costs by scheme, `axis` and draw, as `experiments.over_deadlines` returns them. Draws in which some
+    point has no plan at all (the deadline is out of reach) are left out.
     """
+    points, count = sweep[axis].unique(), sweep["seed"].nunique()
+    costs: Costs = {
+        scheme: rows[["sending_j", "computing_j"]].to_numpy().T.reshape(2, len(points), count)
+        for scheme, rows in sweep.groupby("scheme", sort=False)
+    }
     feasible = ~np.isnan(np.sum(costs[best], axis=(0, 1)))
     draws, frames = np.flatnonzero(feasible), []
     for scheme, joules in costs.items():

@@ -1,4 +1,4 @@
-"""Which federations and which runs the figures and tables of FedACS are made of; and selectors at a fixed model.
+"""Which federations and runs the figures and tables of FedACS are made of; insights and selectors at a fixed model.
 
 A federation is an environment (Definitions 3 to 5, Section VII-A) of clients with the same number of samples. Where
 clients hold more than the data set has, they share images.
@@ -13,11 +13,13 @@ import pandas as pd
 import torch
 
 from fedlib import engine
+from fedlib.algorithms import create
 from fedlib.algorithms.algorithm import State
 from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
 from fedlib.runs import study
+from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
 from fedlib.selection import skewness
 
@@ -175,6 +177,21 @@ def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[R
     ]
 
 
+@computation
+def first_insights(federation: dict, lr: float, seed: int) -> pd.DataFrame:
+    """What every client would tell the server at the starting model; one row per client.
+
+    `estimate` is its Q, `bias_0` ... the part of its insight that belongs to the last layer's biases, one per class,
+    and `numbers` the length of an insight.
+    """
+    built = federate(**federation, seed=seed)
+    insights = skewness.insights(built, built.start, np.arange(built.clients), lr)
+    biases = insights.reshape(built.clients, built.classes, -1)[:, :, -1]
+    frame = pd.DataFrame(biases, columns=[f"bias_{label}" for label in range(built.classes)])
+    estimates = skewness.estimates(insights, built.sizes.numpy().astype(float))
+    return frame.assign(estimate=estimates, numbers=insights.shape[1])
+
+
 # Selectors at a fixed model: many rounds of choosing and learning without the training. All clients' insights are
 # computed once, at the model that every run starts from or at another one. What a selector then sees in a round is
 # exactly what it would see in a federation whose model does not move: the rewards still depend on who else takes part,
@@ -209,7 +226,61 @@ def _with_fixed_rewards(method: RandomClients, federation: Federation, weights: 
     return type(type(method).__name__, (type(method),), {"rewards": rewards})(**asdict(method))
 
 
-def train_in_one_place(data_set: str, network: str, images: int, epochs: int, seed: int) -> tuple[torch.Tensor, float]:
+Selectors = dict[str, tuple[str, dict[str, Any]]]  # name -> algorithm and the options that only it has
+
+
+@computation
+def rehearsal(federation: dict, chosen: Selectors, local: dict, rounds: int, every: int, seed: int) -> pd.DataFrame:
+    """How often each selector has taken each client (`times_0` ...) up to every k-th round, at the starting model."""
+    built, frames = federate(**federation, seed=seed), []
+    for name, method in _created(chosen, local).items():
+        tally = tally_choices(choose_at_fixed_model(method, built, rounds), built.clients, every)
+        tally.insert(0, "curve", name)
+        frames.append(tally)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _created(chosen: Selectors, local: dict[str, Any]) -> dict[str, Any]:
+    return {name: create(algorithm, **options, **local) for name, (algorithm, options) in chosen.items()}
+
+
+def tally_choices(chosen: np.ndarray, clients: int, every: int) -> pd.DataFrame:
+    """How often each client is among choices, (rounds, kappa), up to every k-th round; laid out as runs record it."""
+    ends = range(0, len(chosen) + 1, every)
+    times = np.stack([np.bincount(chosen[:end].ravel(), minlength=clients) for end in ends])
+    tally = pd.DataFrame(times, columns=[f"times_{client}" for client in range(clients)])
+    tally.insert(0, "round", ends)
+    return tally
+
+
+@computation
+def poisoners_at_fixed_models(
+    federation: dict,
+    chosen: Selectors,
+    local: dict,
+    poisoners: int,
+    images: int,
+    epochs: int,
+    rounds: int,
+    seed: int,
+) -> pd.DataFrame:
+    """The poisoners' share of each selector's participations, at the starting model and at one that knows something.
+
+    `accuracy` is the trained model's; `images` and `epochs` say what it has seen.
+    """
+    honest = federate(**federation, seed=seed)
+    wrong = federate(**federation, poisoners=poisoners, seed=seed)
+    weights, accuracy = _train_in_one_place(federation["data_set"], federation["network"], images, epochs, seed)
+    conditions = {
+        "starting model, wrong labels": (wrong, wrong.start),
+        "trained model, wrong labels": (wrong, weights),
+        "trained model, right labels": (honest, weights),
+    }
+    shares = shares_at_fixed_models(_created(chosen, local), conditions, wrong.poisoners, rounds)
+    return shares.assign(accuracy=accuracy)
+
+
+def _train_in_one_place(data_set: str, network: str, images: int, epochs: int, seed: int) -> tuple[torch.Tensor, float]:
     """A model that knows something, trained on this many images without clients: its weights and its test accuracy."""
     whole = federate(data_set, "iid", 1, network=network, samples=images, seed=seed)
     work = engine.Work(lr=0.1, batch=50, epochs=epochs)

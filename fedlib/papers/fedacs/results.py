@@ -123,24 +123,6 @@ def tallies(frame: pd.DataFrame, keys: list[str], alphas: dict[int, np.ndarray])
     return pd.concat(parts, ignore_index=True)
 
 
-def tally_choices(chosen: np.ndarray, alphas: np.ndarray, every: int) -> pd.DataFrame:
-    """The same for choices at a fixed model, (rounds, kappa): up to every k-th round, laid out as `tallies` does."""
-    place = np.argsort(np.argsort(alphas, kind="stable")) + 1
-    parts = [
-        pd.DataFrame(
-            {
-                "round": last,
-                "client": np.arange(len(alphas)),
-                "times": np.bincount(chosen[:last].ravel(), minlength=len(alphas)),
-                "alpha": alphas,
-                "place": place,
-            }
-        )
-        for last in range(0, len(chosen) + 1, every)
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
 def mean_alphas(tally: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Fig. 8: mean alpha of all who took part since the last measured round."""
     weighted = tally.assign(weighted=tally["times"] * tally["alpha"])

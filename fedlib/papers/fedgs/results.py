@@ -1,7 +1,6 @@
 """From records to the numbers and tables of the FedGS notebooks, in the order of the notebooks."""
 
 from dataclasses import replace
-from math import ceil
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ from fedlib.papers.fedgs.experiments.timing import (
     sweep,
     threshold,
 )
-from fedlib.problem.federation import Federation
 
 # Samplers and initialisers: Figs. 3 and 4
 
@@ -114,16 +112,16 @@ def table2(scores: pd.DataFrame) -> pd.DataFrame:
     return shown.rename(columns=names)
 
 
-def costs(setting: FactorySetting, federation: Federation) -> pd.DataFrame:
+def costs(setting: FactorySetting, sizes: np.ndarray) -> pd.DataFrame:
     """What a round costs: sample gradients, steps one after another, and models sent, for FedGS and for its rivals.
 
-    A rival's participants download and upload one model each through the cloud. In FedGS each selected device exchanges
-    its model with the base station in every iteration, and only the base stations exchange theirs with the cloud.
+    `sizes` are the devices' numbers of samples. A rival's participants download and upload one model each through the
+    cloud. In FedGS each selected device exchanges its model with the base station in every iteration, and only the base
+    stations exchange theirs with the cloud.
     """
     taking_part = setting.factories * setting.selected
-    mean = float(federation.sizes.mean())
-    steps = float(np.mean([setting.epochs * ceil(size / setting.batch) for size in federation.sizes.tolist()]))
-    rival = (setting.epochs * mean * taking_part, steps, 0, 2 * taking_part)
+    steps = float(np.mean(setting.epochs * np.ceil(sizes / setting.batch)))
+    rival = (setting.epochs * sizes.mean() * taking_part, steps, 0, 2 * taking_part)
     drawn = setting.iterations * setting.batch * taking_part
     fedgs = (drawn, setting.iterations, 2 * taking_part * setting.iterations, 2 * setting.factories)
     index = pd.Index(["each rival", FEDGS], name="method")

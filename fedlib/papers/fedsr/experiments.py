@@ -1,4 +1,4 @@
-"""The runs of Tables I to IV and Figs. 3, 5, 9 and 10, with the printed settings, and the draws of Fig. 7.
+"""The runs of Tables I to IV and Figs. 3, 5, 9 and 10, with the printed settings; who holds what, Figs. 7 and 8.
 
 Methods and hyper-parameters never change with the scale; data set, samples and rounds do. A partition is named as the
 paper's columns are: iid, xi=2, alpha=0.1.
@@ -11,8 +11,12 @@ import numpy as np
 import pandas as pd
 
 from fedlib import data
+from fedlib.algorithms.fedsr import FedSR
+from fedlib.problem import skew
+from fedlib.problem.federation import federate
 from fedlib.problem.partition import PARTITIONERS
 from fedlib.problem.streams import generator
+from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
 
 LOCAL = {"lr": 0.01, "final_lr": 1e-5, "momentum": 0.5, "batch": 32}  # Section IV-D, the rate on a cosine
@@ -73,12 +77,6 @@ def columns(data_set: str, wanted: list[str]) -> list[str]:
     """The columns of Table II for a data set: CIFAR-100 has twice as many shards per device."""
     twice = {"xi=4": "xi=8", "xi=2": "xi=4"} if data_set == "cifar100" else {}
     return [twice.get(partition, partition) for partition in wanted]
-
-
-def on_disk(data_sets: list[str]) -> list[str]:
-    """Those of these data sets that can be had here."""
-    places = data.available()
-    return [name for name in data_sets if not places.get(name, "missing").startswith("missing")]
 
 
 def run(
@@ -172,11 +170,38 @@ def ring_shares(problem: TrainingProblem, shares: list[float], partitions: list[
     ]
 
 
-def ring_draws(
-    labels: np.ndarray, partitions: list[str], devices: int, ring: int, count: int, seed: int
-) -> pd.DataFrame:
+# Who holds what: Figs. 7 and 8
+
+
+@computation
+def first_rings(federation: dict, seed: int) -> pd.DataFrame:
+    """The rings of FedSR's first round, with their devices and how many classes a model sees on its way around each."""
+    built = federate(**federation, seed=seed)
+    held = built.class_counts.numpy() > 0
+    rings = FedSR(cluster_size=RING_DEVICES).rings(built, round=1)
+    return pd.DataFrame(
+        [
+            {"ring": ring + 1, "devices": str(devices.tolist()), "classes seen": int(held[devices].any(axis=0).sum())}
+            for ring, devices in enumerate(rings)
+        ]
+    )
+
+
+@computation
+def device_counts(data_set: str, partitions: list[str], devices: int, seed: int) -> pd.DataFrame:
+    """Fig. 8: how many samples of each class each device holds; one row per partition, device and class."""
+    labels = data.load(data_set).y_train.numpy()
+    classes, rows = int(labels.max()) + 1, []
+    for partition in partitions:
+        counts = skew.class_counts(labels, split(labels, partition, devices, generator(seed, "partition")), classes)
+        rows += [(partition, device, label, int(samples)) for (device, label), samples in np.ndenumerate(counts)]
+    return pd.DataFrame(rows, columns=["partition", "device", "class", "samples"])
+
+
+@computation
+def ring_draws(data_set: str, partitions: list[str], devices: int, ring: int, count: int, seed: int) -> pd.DataFrame:
     """Fig. 7: how evenly the data fall on rings of `ring` devices; one row per draw of partition and rings."""
-    rows = []
+    labels, rows = data.load(data_set).y_train.numpy(), []
     for partition in partitions:
         for draw in range(count):
             rng = generator(seed, "fig7", draw)

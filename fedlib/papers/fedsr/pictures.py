@@ -229,11 +229,13 @@ def ring_draws(draws: pd.DataFrame, rings: int) -> Figure:
     return fig
 
 
-def heat_maps(counts: dict[str, np.ndarray]) -> Figure:
-    """Fig. 8: samples by device and class."""
-    fig, rows = plt.subplots(len(counts), 1, figsize=(8.5, 2.9 * len(counts)), layout="constrained")
-    for axes, (partition, table) in zip(rows, counts.items(), strict=True):
-        plots.heatmap(table, ax=axes)
+def heat_maps(counts: pd.DataFrame) -> Figure:
+    """Fig. 8: samples by device and class (`experiments.device_counts`)."""
+    partitions = counts["partition"].unique()
+    fig, panels = plt.subplots(len(partitions), 1, figsize=(8.5, 2.9 * len(partitions)), layout="constrained")
+    for axes, partition in zip(panels, partitions, strict=True):
+        rows = counts[counts["partition"] == partition]
+        plots.heatmap(rows.pivot(index="device", columns="class", values="samples").to_numpy(), ax=axes)
         axes.set_title(partition)
         axes.set_xlabel("device")
     return fig

@@ -72,6 +72,15 @@ def in_every_column(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([spread, rows[~central]], ignore_index=True)
 
 
+def holdings(counts: pd.DataFrame) -> pd.DataFrame:
+    """How many classes and samples a device holds, from least to most, by partition (`experiments.device_counts`)."""
+    held = counts.assign(classes=counts["samples"] > 0)
+    by_device = held.groupby(["partition", "device"], sort=False)[["classes", "samples"]].sum()
+    ends = by_device.groupby("partition", sort=False).agg(["min", "max"]).astype(str)
+    ranges = {f"{name} a device": ends[name]["min"] + " to " + ends[name]["max"] for name in by_device}
+    return pd.DataFrame(ranges)
+
+
 def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.DataFrame:
     """iid accuracy minus that of the partition, seed by seed, where both were run.
 

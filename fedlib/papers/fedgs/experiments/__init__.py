@@ -29,6 +29,7 @@ from fedlib.papers.fedgs.experiments.sampling import (
     initialiser_times,
     participations,
     samplers,
+    super_node,
     traces,
     training_share,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "over_learning_rates",
     "participations",
     "samplers",
+    "super_node",
     "sweep",
     "table2",
     "table2_rows",

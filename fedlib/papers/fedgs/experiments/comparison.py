@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedlib.problem.federation import Federation
+from fedlib.report.holdings import Holdings
 from fedlib.runs.study import Run
 
 PRINTED_ROUNDS = 500
@@ -130,16 +130,15 @@ def chosen_at_random(setting: FactorySetting, rounds: int, seeds: range) -> list
     return [run(setting, row, rounds, seed, data_set=setting.data_set) for seed in seeds]
 
 
-def beside_printed(setting: FactorySetting, rounds: int, seeds: int, federation: Federation) -> pd.DataFrame:
-    """What this scale changes: the printed setting beside ours."""
-    printed = FactorySetting("femnist")
-    sizes = federation.sizes.numpy()
+def beside_printed(setting: FactorySetting, rounds: int, seeds: int, held: Holdings) -> pd.DataFrame:
+    """What this scale changes: the printed setting beside ours, whose devices hold this."""
+    printed, sizes = FactorySetting("femnist"), held.sizes
     lines = {
         "data": ("FEMNIST", setting.data_set),
-        "devices K, factories M": ("350, 10", f"{federation.clients}, {setting.factories}"),
+        "devices K, factories M": ("350, 10", f"{held.clients}, {setting.factories}"),
         "selected a factory L, of them at random": ("10, 2", f"{setting.selected}, {setting.presampled}"),
         "samples a device": ("uneven, mean 227", f"{sizes.min():.0f} to {sizes.max():.0f}, mean {sizes.mean():.0f}"),
-        "network": ("6603710 weights", f"{federation.start.numel()} weights"),
+        "network": ("6603710 weights", f"{held.weights} weights"),
         "batch n": (printed.batch, setting.batch),
         "iterations a round T": (printed.iterations, setting.iterations),
         "local epochs of the rivals": (printed.epochs, setting.epochs),

@@ -14,6 +14,7 @@ from fedlib.algorithms.fedgs import FedGS
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.queues import SampleQueues
 from fedlib.problem.streams import generator
+from fedlib.runs.computations import computation
 from fedlib.selection import Selection
 from fedlib.selection.gbpcs import warm_up
 
@@ -109,11 +110,31 @@ def _unused_streams(park: Park, federation: Federation) -> SampleQueues:
     return SampleQueues(federation, park.batch, np.zeros(federation.clients, dtype=np.int64))
 
 
+@computation
+def super_node(park: Park, seed: int) -> pd.DataFrame:
+    """Class shares in the first factory: the real distribution, one device's batch, and those of all selected devices.
+
+    Beside the pre-sampled devices the super node consists of others drawn `at random` or chosen `by GBP-CS`.
+    """
+    problems = first_problems(park, seed)
+    A, y = problems.A[0], problems.y[0]
+    chosen = {
+        "at random": selection.random(A, y, park.size, generator(seed, "super node")),
+        "by GBP-CS": selection.gbp_cs(A, y, park.size),
+    }
+    shares = {"class": range(len(y)), "real": problems.real, "one device": A[:, 0] / park.batch}
+    for how, devices in chosen.items():
+        shares[how] = (A[:, devices.mask].sum(axis=1) + problems.presampled[0]) / park.samples
+    return pd.DataFrame(shares)
+
+
 # Initialisers: Fig. 3
 
 
-def initialiser_curves(problems: FactoryProblems) -> pd.DataFrame:
+@computation
+def initialiser_curves(park: Park, seed: int) -> pd.DataFrame:
     """Divergence after each iteration of GBP-CS, one row each; the warm-up counts as iterations."""
+    problems = first_problems(park, seed)
     A, y, size = problems.A, problems.y, problems.park.size
     frames = []
     for name, init in PRINTED_INITIALISERS.items():
@@ -132,9 +153,10 @@ def _curve(problems: FactoryProblems, name: str, factory: int, path: np.ndarray)
     return pd.DataFrame({**about, "iteration": range(steps), "divergence": problems.divergence(path[:steps])})
 
 
-def initialiser_times(problems: FactoryProblems, repeats: int = 20) -> pd.DataFrame:
+@computation(clock=("milliseconds",))
+def initialiser_times(park: Park, seed: int, repeats: int = 20) -> pd.DataFrame:
     """Milliseconds of one selection with each initialiser: the least over repeats, the median over factories."""
-    rows = []
+    problems, rows = first_problems(park, seed), []
     for name, init in PRINTED_INITIALISERS.items():
         searches = [
             partial(selection.gbp_cs, A, y, problems.park.size, init, generator(problems.seed, "initialiser"))
@@ -175,17 +197,19 @@ def _without_chance(sampler: Sampler) -> Sampler:
     return lambda A, y, size, rng, watch=None: sampler(A, y, size, watch=watch)
 
 
-def _run_once(chosen: dict[str, Sampler]) -> None:
-    """Run every sampler on a small problem, so that imports and caches are not timed."""
+def _prepared(polished: int, names: list[str] | None) -> dict[str, Sampler]:
+    """The samplers of these names, or all. They have run on a small problem: imports and caches are not to be timed."""
+    chosen = {name: sampler for name, sampler in samplers(polished).items() if names is None or name in names}
     A = np.arange(24.0).reshape(4, 6) % 5
     for sampler in chosen.values():
         sampler(A, A.sum(axis=1) / 2, 3, generator(0, "warm"))
+    return chosen
 
 
-def compare_samplers(problems: FactoryProblems, chosen: dict[str, Sampler]) -> pd.DataFrame:
+@computation(clock=("seconds",))
+def compare_samplers(park: Park, seed: int, polished: int, names: list[str] | None = None) -> pd.DataFrame:
     """One row per factory and sampler: divergence, and the seconds that one selection took."""
-    _run_once(chosen)
-    rows = []
+    problems, chosen, rows = first_problems(park, seed), _prepared(polished, names), []
     for factory, (A, y) in enumerate(zip(problems.A, problems.y, strict=True), start=1):
         for name, sampler in chosen.items():
             started = perf_counter()
@@ -197,30 +221,32 @@ def compare_samplers(problems: FactoryProblems, chosen: dict[str, Sampler]) -> p
     return pd.DataFrame(rows)
 
 
-def traces(problems: FactoryProblems, chosen: dict[str, Sampler], factory: int = 0) -> pd.DataFrame:
-    """Best divergence so far against elapsed seconds, one row whenever a sampler reports, for one factory."""
-    _run_once(chosen)
-    frames = [_trace(problems, name, sampler, factory) for name, sampler in chosen.items()]
+@computation(clock=("seconds",))
+def traces(park: Park, seed: int, polished: int, names: list[str] | None = None) -> pd.DataFrame:
+    """Best divergence so far against elapsed seconds, one row whenever a sampler reports, for the first factory."""
+    problems = first_problems(park, seed)
+    frames = [_trace(problems, name, sampler) for name, sampler in _prepared(polished, names).items()]
     return pd.concat(frames, ignore_index=True)
 
 
-def _trace(problems: FactoryProblems, name: str, sampler: Sampler, factory: int) -> pd.DataFrame:
-    A, y, size = problems.A[factory], problems.y[factory], problems.park.size
+def _trace(problems: FactoryProblems, name: str, sampler: Sampler) -> pd.DataFrame:
+    A, y, size = problems.A[0], problems.y[0], problems.park.size
     reports: list[tuple[float, float]] = []
-    rng, started = generator(problems.seed, f"sampler {name}", 0, factory + 1), perf_counter()
+    rng, started = generator(problems.seed, f"sampler {name}", 0, 1), perf_counter()
 
     def watch(distance: np.ndarray) -> None:
         reports.append((perf_counter() - started, float(problems.divergence(distance))))
 
     sampler(A, y, size, rng, watch)
-    about = {"seed": problems.seed, "factory": factory + 1, "sampler": name}
+    about = {"seed": problems.seed, "factory": 1, "sampler": name}
     return pd.DataFrame(reports, columns=["seconds", "divergence"]).assign(**about)
 
 
-def groups_at_once(problems: FactoryProblems, counts: list[int], repeats: int = 5) -> pd.DataFrame:
+@computation(clock=("GBP-CS", BEST_SWAP))
+def groups_at_once(park: Park, seed: int, counts: list[int], repeats: int = 5) -> pd.DataFrame:
     """Microseconds per group when one call selects for many groups; the problems are repeated as often as needed."""
     searches = {"GBP-CS": selection.gbp_cs, BEST_SWAP: selection.best_swap}
-    rows = []
+    problems, rows = first_problems(park, seed), []
     for groups in counts:
         which = np.arange(groups) % problems.park.factories
         call = problems.A[which], problems.y[which], problems.park.size
@@ -232,6 +258,7 @@ def groups_at_once(problems: FactoryProblems, counts: list[int], repeats: int = 
 # FedGS itself: the time that selecting takes in it, and who takes part
 
 
+@computation(clock=("iteration, ms", "selection, ms", "share"))
 def training_share(park: Park, network: dict[str, int], iterations: int, seed: int) -> pd.DataFrame:
     """Milliseconds of one iteration of FedGS in all factories, and of the selection in it."""
     federation = park.federation(seed, network)
@@ -244,6 +271,7 @@ def training_share(park: Park, network: dict[str, int], iterations: int, seed: i
     return pd.DataFrame([{"groups": park.factories} | times | {"weights": len(federation.start)}])
 
 
+@computation
 def participations(park: Park, seed: int, iterations: int) -> pd.DataFrame:
     """How often each device takes part in FedGS over these iterations, by GBP-CS and, for comparison, at random."""
     federation = park.federation(seed)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from fedlib.papers.fedgs.experiments.comparison import BASELINE, FAMILIES, FEDGS
 
-COLFEDGS = seaborn.color_palette("colorblind")
+COLOURS = seaborn.color_palette("colorblind")
 FIXED = {
     FEDGS: {"color": "black", "linewidth": 2.4},
     BASELINE.name: {"color": "0.55", "linewidth": 2.4, "linestyle": "--"},
@@ -41,7 +41,7 @@ def _lines(axes: Axes, frame: pd.DataFrame, shown: list[str], value: str) -> Non
     rivals = [name for name in shown if name not in FIXED]
     for name in reversed(shown):  # FedGS last, on top
         place = rivals.index(name) if name in rivals else 0
-        look = FIXED.get(name) or {"color": COLFEDGS[place], "linestyle": DASHES[place], "linewidth": 1.7}
+        look = FIXED.get(name) or {"color": COLOURS[place], "linestyle": DASHES[place], "linewidth": 1.7}
         by_round = frame[frame["method"] == name].groupby("round")[value]
         mean, spread = by_round.mean(), by_round.std().fillna(0)
         axes.plot(mean.index, mean, label=name, **look)

@@ -7,11 +7,9 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedlib import selection
-from fedlib.papers.fedgs.experiments.sampling import BEST_SWAP, FactoryProblems
-from fedlib.problem.streams import generator
+from fedlib.papers.fedgs.experiments.sampling import BEST_SWAP, Park
 
-COLBEST_SWAP = seaborn.color_palette("colorblind")
+COLOURS = seaborn.color_palette("colorblind")
 LINKS = (
     ("device", "base station of its factory", "5G, short and fast (B_int)", "T times a round"),
     ("base station", "cloud", "internet, long and slow (B_ext)", "once a round"),
@@ -38,16 +36,16 @@ def park() -> tuple[Figure, pd.DataFrame]:
     """Fig. 1: who is linked to whom, and how fast."""
     fig, axes = _canvas(8.5, 4.2)
     for factory, name in ((-3.3, "1"), (0, "2"), (3.3, "M")):
-        axes.plot([factory, factory / 4], [2.4, 4.2], color=COLBEST_SWAP[1], linewidth=1.2, linestyle="--")
+        axes.plot([factory, factory / 4], [2.4, 4.2], color=COLOURS[1], linewidth=1.2, linestyle="--")
         for device in (-0.9, -0.3, 0.3, 0.9):
-            axes.plot([factory + device, factory], [0.9, 2.4], color=COLBEST_SWAP[2], linewidth=2.5)
-            _label(axes, factory + device, 0.9, " ", COLBEST_SWAP[2])
-        _label(axes, factory, 2.4, f"base station {name}", COLBEST_SWAP[0])
+            axes.plot([factory + device, factory], [0.9, 2.4], color=COLOURS[2], linewidth=2.5)
+            _label(axes, factory + device, 0.9, " ", COLOURS[2])
+        _label(axes, factory, 2.4, f"base station {name}", COLOURS[0])
         axes.text(factory, 0.15, f"devices of factory {name}", ha="center", fontsize=10)
-    _label(axes, 0, 4.3, "cloud: top server", COLBEST_SWAP[3])
+    _label(axes, 0, 4.3, "cloud: top server", COLOURS[3])
     axes.text(1.65, 1.5, "...", ha="center", fontsize=16)
-    axes.text(-4.9, 4.5, "internet: slow, once a round", color=COLBEST_SWAP[1], fontsize=10)
-    axes.text(-4.9, 4.1, "5G: fast, every iteration", color=COLBEST_SWAP[2], fontsize=10)
+    axes.text(-4.9, 4.5, "internet: slow, once a round", color=COLOURS[1], fontsize=10)
+    axes.text(-4.9, 4.1, "5G: fast, every iteration", color=COLOURS[2], fontsize=10)
     return fig, pd.DataFrame(LINKS, columns=["from", "to", "link", "used"]).set_index("from")
 
 
@@ -62,7 +60,7 @@ def loop() -> tuple[Figure, pd.DataFrame]:
         bent = ARROW | {"connectionstyle": f"arc3,rad={bend}"}
         axes.annotate("", (places[0], top), (places[start], top), arrowprops=bent)
     for step, (place, text, colour) in enumerate(zip(places, texts, (0, 2, 1, 3), strict=True), start=1):
-        _label(axes, place, 2.4, f"({step}) {text}", COLBEST_SWAP[colour])
+        _label(axes, place, 2.4, f"({step}) {text}", COLOURS[colour])
     axes.text(-1.4, -0.05, "T times a round", ha="center", fontsize=10)
     axes.text(0, 4.75, "R rounds", ha="center", fontsize=10)
     return fig, pd.DataFrame(LOOP, columns=["step", "what", "when"]).set_index("step")
@@ -83,22 +81,15 @@ def _label(axes: Axes, x: float, y: float, text: str, colour: tuple[float, float
     axes.text(x, y, text, ha="center", va="center", fontsize=10, bbox=frame)
 
 
-def super_node(problems: FactoryProblems, factory: int = 0) -> tuple[Figure, pd.DataFrame]:
+def super_node(node: pd.DataFrame, park: Park) -> tuple[Figure, pd.DataFrame]:
     """Class shares of one batch, of ten devices at random and of ten with GBP-CS, over the real distribution."""
-    A, y, real = problems.A[factory], problems.y[factory], problems.real
-    rng = generator(problems.seed, "super node")
-    masks = {"at random": selection.random(A, y, problems.park.size, rng).mask}
-    masks["by GBP-CS"] = selection.gbp_cs(A, y, problems.park.size).mask
-    shares = {"one device": A[:, 0] / problems.park.batch}
-    for how, mask in masks.items():
-        total = A[:, mask].sum(axis=1) + problems.presampled[factory]
-        shares[f"{problems.park.selected} devices, {problems.park.size} of them {how}"] = total / problems.park.samples
+    real, shares = node["real"], {"one device": node["one device"]}
+    for how in ("at random", "by GBP-CS"):
+        shares[f"{park.selected} devices, {park.size} of them {how}"] = node[how]
     fig, rows = plt.subplots(len(shares), 1, figsize=(9, 5.6), sharex=True, layout="constrained")
     for axes, (title, share) in zip(rows, shares.items(), strict=True):
-        axes.bar(range(len(real)), share, color=COLBEST_SWAP[0], label="batches")
-        axes.step(
-            np.arange(len(real)), real, where="mid", color=COLBEST_SWAP[3], linewidth=1.6, label="real distribution"
-        )
+        axes.bar(range(len(real)), share, color=COLOURS[0], label="batches")
+        axes.step(np.arange(len(real)), real, where="mid", color=COLOURS[3], linewidth=1.6, label="real distribution")
         axes.set_title(title, fontsize=11)
     rows[1].set_ylabel("share of the samples")
     rows[-1].set_xlabel("class: 0-9, A-Z, a-z")
@@ -119,7 +110,7 @@ def initialisers(curves: pd.DataFrame, optimum: pd.DataFrame) -> Figure:
         for name, line in shown.groupby("initialiser", sort=False):
             wide = line.pivot_table(index="iteration", columns=["seed", "factory"], values="divergence").ffill()
             colour, marker = STARTS[name]
-            axes.plot(wide.mean(axis=1), color=COLBEST_SWAP[colour], marker=marker, markersize=5, label=name)
+            axes.plot(wide.mean(axis=1), color=COLOURS[colour], marker=marker, markersize=5, label=name)
         least = best["divergence"].mean()
         axes.axhline(least, color="black", linestyle="--", linewidth=1.2, label="optimum (brute force)")
         axes.set(title=title, xlabel="iteration of GBP-CS, warm-up included", yscale="log")
@@ -138,13 +129,9 @@ def divergences(frame: pd.DataFrame, iid: float, printed: dict[str, tuple[float,
     for place, (name, problems) in enumerate(points.groupby("sampler", sort=False)):
         colour, marker = LOOKS[name]
         first = problems[problems["seed"] == first_seed]
-        left.plot(
-            first["factory"], first["divergence"], color=COLBEST_SWAP[colour], marker=marker, linewidth=1, label=name
-        )
+        left.plot(first["factory"], first["divergence"], color=COLOURS[colour], marker=marker, linewidth=1, label=name)
         low, high = problems["divergence"].min(), problems["divergence"].max()
-        right.plot(
-            [place, place], [low, high], color=COLBEST_SWAP[colour], linewidth=7, alpha=0.7, solid_capstyle="butt"
-        )
+        right.plot([place, place], [low, high], color=COLOURS[colour], linewidth=7, alpha=0.7, solid_capstyle="butt")
         right.plot(place, problems["divergence"].mean(), "_", color="black", markersize=12, markeredgewidth=2)
         if name in printed:
             right.errorbar(place + 0.3, np.mean(printed[name]), np.ptp(printed[name]) / 2, color="black", capsize=4)
@@ -164,7 +151,7 @@ def durations(frame: pd.DataFrame, printed: dict[str, float]) -> Figure:
     """Fig. 4b: seconds of one selection on a logarithmic axis, the printed ones as diamonds."""
     fig, axes = plt.subplots(figsize=(8, 3.8))
     medians = frame.groupby("sampler", sort=False)["seconds"].median()
-    axes.bar(medians.index, medians, color=[COLBEST_SWAP[LOOKS[name][0]] for name in medians.index])
+    axes.bar(medians.index, medians, color=[COLOURS[LOOKS[name][0]] for name in medians.index])
     axes.plot(list(printed), list(printed.values()), "D", color="black", markersize=8, label="printed")
     for place, value in enumerate(medians):
         axes.text(place, value * 1.25, brief_seconds(value), ha="center", fontsize=9)
@@ -188,9 +175,9 @@ def races(trace: pd.DataFrame) -> Figure:
     fig, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
     for name, reports in trace.groupby("sampler", sort=False):
         colour, marker = LOOKS[name]
-        axes.step(reports["seconds"], reports["divergence"], where="post", color=COLBEST_SWAP[colour], linewidth=1.6)
+        axes.step(reports["seconds"], reports["divergence"], where="post", color=COLOURS[colour], linewidth=1.6)
         last = reports.iloc[-1]
-        axes.plot(last["seconds"], last["divergence"], marker, color=COLBEST_SWAP[colour], markersize=9, label=name)
+        axes.plot(last["seconds"], last["divergence"], marker, color=COLOURS[colour], markersize=9, label=name)
     best = trace["divergence"].min()
     axes.axhline(best, color="black", linestyle="--", linewidth=1)
     axes.set(xscale="log", xlabel="elapsed time in s", ylabel="best divergence so far")
@@ -203,7 +190,7 @@ def participation(taken: pd.DataFrame) -> Figure:
     fig, axes = plt.subplots(figsize=(7.5, 3.6))
     bins = np.linspace(0, taken["times"].max() + 1, 40)
     for place, (name, devices) in enumerate(taken.groupby("sampler", sort=False)):
-        axes.hist(devices["times"], bins, color=COLBEST_SWAP[place], alpha=0.6, label=_how_chosen(name))
+        axes.hist(devices["times"], bins, color=COLOURS[place], alpha=0.6, label=_how_chosen(name))
     axes.set(xlabel=f"iterations of {taken['iterations'].iloc[0]} in which a device took part", ylabel="devices")
     axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
     axes.legend()
