@@ -1,6 +1,8 @@
-"""`python -m fedlib`: regenerate the reports; `list` says what there is, `plan` what it will cost, `dask` lends cores.
+"""`python -m fedlib`: regenerate the reports; `list` says what there is, `plan` what it will cost, `dask` lends cores,
+`explain` tells the story of a verdict.
 
     python -m fedlib list
+    python -m fedlib explain fedsr/claim-above
     python -m fedlib plan paper=acfmo scale=desk
     python -m fedlib paper=acfmo scale=quick seed=0
     python -m fedlib acfmo.mnist.rounds=20

@@ -200,7 +200,7 @@ def test_the_index_shows_each_printed_number_beside_ours_with_its_interval(overv
     assert ("ACFMO, 5", "0.94", "0.931 (0.927 to 0.935)") in cells
     assert ("FedGH, 5", "0.85..0.87", "0.9") in cells
     assert ("FedPAC, 5", "&lt;0.85", "0.8 (0.79 to 0.81)") in cells
-    assert "0.4712 ± 0.01" in overview
+    assert "0.4712" in overview
 
 
 def test_the_index_counts_what_was_regenerated_and_links_it(overview):

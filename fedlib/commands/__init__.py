@@ -2,6 +2,7 @@
 
     reports     no command, only settings: execute the notebooks and write their pages
     catalogue   `list`: what there is
+    explain     `explain`: the story of one verdict
     plan_cli    `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
     dask_cli    `dask`: a scheduler or workers on other machines
 
@@ -9,4 +10,4 @@
 """
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
-COMMANDS = {"list": "catalogue", "plan": "plan_cli", "dask": "dask_cli"}  # word -> module
+COMMANDS = {"list": "catalogue", "explain": "explain", "plan": "plan_cli", "dask": "dask_cli"}  # word -> module

@@ -1,0 +1,154 @@
+"""`fedlib explain fedsr/claim-above`: the whole story of a verdict in the terminal.
+
+Sentence, needs, comparisons with their intervals, verdict, and where the data are. By default from the report of the
+largest scale that has its numbers; `--scale quick` or `--report FOLDER` says which.
+"""
+
+import argparse
+import difflib
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from fedlib.commands import FINE
+from fedlib.judging import ledger
+from fedlib.report.usage import UsageError
+
+SCALES = ("paper", "desk", "quick", "lab")  # folders below reports/, the best evidence first; lab: JupyterLab's
+
+
+def run(words: list[str], root: Path) -> int:
+    """Print the story of one entry."""
+    parser = argparse.ArgumentParser(prog="python -m fedlib explain", description=__doc__)
+    parser.add_argument("id", help="such as fedsr/claim-above; python -m fedlib list names the papers")
+    parser.add_argument("--scale", choices=SCALES, help="the report of this scale (default: the largest there is)")
+    parser.add_argument("--report", type=Path, help="a report folder elsewhere")
+    asked = parser.parse_args(words)
+    entry = find(asked.id)
+    places = [asked.report] if asked.report else [root / "reports" / scale for scale in _scales(asked.scale)]
+    report = next((place for place in places if has_numbers(entry, place)), None)
+    if report is None:
+        print("\n".join(_unreported(entry, places)))
+        return FINE
+    print("\n".join(story(entry, ledger.judge(entry, report), report)))
+    return FINE
+
+
+def _scales(chosen: str | None) -> tuple[str, ...]:
+    return (chosen,) if chosen else SCALES
+
+
+def find(id: str) -> ledger.Entry:
+    """The entry of this id; a wrong one is answered with those most like it."""
+    entries = {entry.id: entry for paper in ledger.papers() for entry in ledger.load(paper).entries}
+    if id in entries:
+        return entries[id]
+    near = difflib.get_close_matches(id, entries, n=3, cutoff=0.4) or [known for known in entries if id in known][:3]
+    guess = f"Did you mean {', '.join(near)}?" if near else f"The papers are {', '.join(ledger.papers())}."
+    raise UsageError(f"explain {id}: no such figure, table, claim or audit. {guess}")
+
+
+def has_numbers(entry: ledger.Entry, report: Path) -> bool:
+    """Whether a report can say anything about an entry."""
+    return ledger.data_file(report, entry.data or entry.id).exists()
+
+
+def _unreported(entry: ledger.Entry, places: list[Path]) -> list[str]:
+    paper = entry.id.split("/")[0]
+    looked = ", ".join(_short(place) for place in places)
+    return [
+        *_heading(entry),
+        "",
+        f"No report has its numbers yet (looked in {looked}).",
+        f"To make one:  python -m fedlib paper={paper} notebooks=[{entry.page}]",
+    ]
+
+
+def story(entry: ledger.Entry, line: dict[str, Any], report: Path) -> list[str]:
+    """The lines to print."""
+    told = [*_heading(entry), ""]
+    for need in line["needs"]:
+        met = "met" if need["met"] else "NOT MET"
+        told += _wrapped("needs", f"{need['name']} {need['value']}, has {need['have']}: {met}. {need['because']}")
+    if line["readings"]:
+        for reading in line["readings"]:
+            told += ["", f"Read as {reading['reading']!r}: {reading['verdict']}", *_comparisons(reading["comparisons"])]
+    elif line["comparisons"]:
+        told += ["", *_comparisons(line["comparisons"])]
+    if line["averaged"]:
+        told += _comparisons([line["averaged"]])
+    if line["cells"]:
+        told += ["", *_cells(line["cells"])]
+    told += [
+        "",
+        *_wrapped("verdict", line["verdict"]),
+        *_wrapped("found", _found(line)),
+        *_wrapped("note", line["note"]),
+    ]
+    data = ledger.data_file(report, entry.data or entry.id)
+    return [*told, *_wrapped("data", _short(data)), *_wrapped("", _short(data.with_suffix(".json")))]
+
+
+def _heading(entry: ledger.Entry) -> list[str]:
+    about = [entry.kind, *(f"{name} {value}" for name, value in _of_claims(entry).items() if value)]
+    return [entry.id, *_wrapped("says", entry.statement), *_wrapped("judged", ", ".join(about))]
+
+
+def _of_claims(entry: ledger.Entry) -> dict[str, Any]:
+    """How a claim is judged, in words."""
+    if entry.kind != "claim":
+        return {}
+    counted = {"holds for": entry.quantifier, "over": f"{entry.unit}s" if entry.unit != "exact" else "exact numbers"}
+    return counted | {"counted in": entry.currency if entry.currency != "none" else "", "margin": entry.margin}
+
+
+def _found(line: dict[str, Any]) -> str:
+    if line["cells"]:
+        return ", ".join(f"{count} {word}" for word, count in line["counts"].items() if count and word != "of")
+    effect = (
+        f"; smallest effect {_number(line['effect'])}{_between(line['interval'])}" if line["effect"] is not None else ""
+    )
+    return f"{line['measured'] or ''}{effect}"
+
+
+def _comparisons(listed: list[dict[str, Any]]) -> list[str]:
+    width = max((len(one["label"]) for one in listed), default=0)
+    return [
+        f"  {one['label']:{width}}  {_number(one['effect']):>9}{_between(one['interval']):28}"
+        f"{'n ' + str(one['n']) if one['n'] else '':6}  {one['outcome']}{_also(one)}"
+        for one in listed
+    ]
+
+
+def _also(one: dict[str, Any]) -> str:
+    wanted = (
+        f"within {_number(one['margin'])}" if one["near"] else f"above {_number(one['margin'])}" * bool(one["margin"])
+    )
+    return "".join(f"  ({words})" for words in (wanted, one["note"]) if words)
+
+
+def _cells(listed: list[dict[str, Any]]) -> list[str]:
+    width = max(len(one["label"]) for one in listed)
+    return [
+        f"  {one['label']:{width}}  printed {one['reported']!s:>9}  ours {_number(one['measured']):>9}"
+        f"{_between(one['interval']):28}  {one['verdict']}"
+        for one in listed
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _between(interval: list[float] | None) -> str:
+    return f" ({_number(interval[0])} to {_number(interval[1])})" if interval else ""
+
+
+def _wrapped(name: str, text: str) -> list[str]:
+    width = min(shutil.get_terminal_size((110, 24)).columns, 120)
+    return textwrap.wrap(text, width, initial_indent=f"{name:9}", subsequent_indent=" " * 9) if text else []
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path)

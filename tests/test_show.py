@@ -1,0 +1,71 @@
+"""What a notebook shows is written with the parameters it was computed with, whatever else the notebook has named."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from fedlib.judging import checks, facts, ledger
+from fedlib.report import show
+
+CELLS = """
+rounds = 50
+samples = None
+names = ["a", "b"]
+_hidden = 1
+In = ["source"]
+import fedlib
+from fedlib.report import show
+show.style()
+"""
+
+
+@pytest.fixture
+def notebook(tmp_path, monkeypatch) -> dict:
+    """The variables of a notebook that has just called `show.style`."""
+    monkeypatch.setenv("FEDLIB_REPORT", str(tmp_path))
+    variables: dict = {}
+    exec(CELLS, variables)
+    return variables
+
+
+def test_parameters_are_the_plain_variables_before_the_style_with_their_present_values(notebook, tmp_path):
+    notebook["rounds"] = 60  # the reader changed it and ran on
+    notebook["later"] = 1
+    audit = checks.audit(("total", 1, 1, True))
+    show.table("acfmo/audit-micro", audit, audit)
+    assert facts.parameters(tmp_path, "acfmo/audit-micro") == {"rounds": 60, "samples": None, "names": ["a", "b"]}
+    assert ledger.data_file(tmp_path, "acfmo/audit-micro").exists()
+
+
+def test_verdicts_are_judged_on_what_was_just_written(notebook, tmp_path, capsys):
+    rows = [
+        {
+            "method": method,
+            "participation": level,
+            "seed": seed,
+            "accuracy": 0.9 + 0.001 * seed - 0.1 * (method != "ACFMO"),
+        }
+        for method in ("ACFMO", "FedAvg", "Server Adam")
+        for level in (5, 10, 15, 20)
+        for seed in range(5)
+    ]
+    frame = pd.DataFrame(rows)
+    show.table("acfmo/fig1", frame, frame.head(1))
+    show.verdicts("acfmo/claim-extras-mnist")
+    said = capsys.readouterr().out
+    assert "not judged at this scale" in said and "Needs rounds 200, has 50" in said
+    notebook["rounds"] = 200
+    show.table("acfmo/fig1", frame, frame.head(1))
+    line = ledger.judge(ledger.load("acfmo").entry("acfmo/claim-extras-mnist"), tmp_path)
+    readings = {one["reading"]: one["verdict"] for one in line["readings"]}
+    assert readings["this round's moments"] == "reproduced"
+    evidence = pd.read_csv(ledger.data_file(tmp_path, "acfmo/claim-extras-mnist"))
+    assert set(evidence["outcome"]) == {"not run"}  # the printed reading was not run
+
+
+def test_parameters_are_kept_as_json(notebook, tmp_path):
+    audit = checks.audit(("total", 1, 1, True))
+    show.table("acfmo/audit-micro", audit, audit)
+    kept = json.loads((tmp_path / "data" / "acfmo-audit-micro.json").read_text())
+    assert kept["parameters"]["rounds"] == 50
