@@ -1,6 +1,7 @@
 """From notebooks to HTML: what notebooks show, and how they become pages.
 
     show, drift, holdings, sliders  what notebooks call: figures with alt text and numbers, tables, verdicts, sliders
+    prose                           sentences whose numbers come from the ledger
     settings, notebooks, usage      the Hydra config, the notebooks it asks for, and how a wrong word is answered
     execute, produce                one notebook through papermill; a whole report
     html, maths                     an executed notebook as one page that opens from disk

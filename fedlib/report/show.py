@@ -21,6 +21,8 @@ from matplotlib.figure import Figure
 
 from fedlib.data.files import write_atomically
 from fedlib.judging import facts, ledger
+from fedlib.report import prose
+from fedlib.report.usage import valid_names
 from fedlib.runs.store import REPOSITORY
 
 PALETTE = "colorblind"
@@ -135,6 +137,27 @@ def mean_sd(
     return pd.Series([f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, sd, strict=True)], mean.index).unstack(
         sort=False
     )
+
+
+def say(text: str, **values: Any) -> None:
+    """Show Markdown whose numbers are not typed but looked up: `{fedsr/claim-above.measured}`, `{gap:.1f}`.
+
+    Lines of the ledger are judged on the numbers that this notebook has written so far; `prose` lists what a field may
+    be. A name that nobody knows is a LookupError with the near ones.
+    """
+    filled = prose.fill(text, _line, values)
+    display({"text/markdown": filled, "text/plain": filled}, raw=True, metadata={"fedlib": {"role": "said"}})
+
+
+def _line(id: str) -> dict[str, Any]:
+    """The ledger's line of an entry, judged on what this report has now."""
+    paper = id.split("/")[0]
+    if paper not in ledger.papers():
+        raise LookupError(f"{id}: no paper {paper}. {valid_names(ledger.papers(), paper)}")
+    entries = {entry.id: entry for entry in ledger.load(paper).entries}
+    if id not in entries:
+        raise LookupError(f"{id}: not in the ledger. {valid_names(entries, id)}")
+    return ledger.judge(entries[id], report_folder())
 
 
 def verdicts(*ids: str) -> None:
