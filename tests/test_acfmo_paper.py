@@ -56,11 +56,6 @@ def test_a_study_of_decay_rates_names_each_run_by_what_it_studies():
 # Numbers
 
 
-def test_the_best_rate_is_found_method_by_method():
-    tuned = pd.DataFrame({"method": ["a", "a", "b", "b"], "lr": [1, 2, 1, 2], "accuracy": [0.1, 0.2, 0.4, 0.3]})
-    assert results.best_rates(tuned) == {"a": 2, "b": 1}
-
-
 def test_the_ablation_pairs_seeds_and_levels():
     wide = results.ablation(ends_of(**{"ACFMO": 0.9, "ACFMO, no local steps": 0.8, "FedAvg": 0.1}))
     assert wide[["participation", "seed"]].drop_duplicates().shape[0] == len(wide) == 4

@@ -173,8 +173,8 @@ def test_a_parameter_that_nobody_thought_of_must_be_finite_at_least(tmp_path, ca
 
 def test_names_are_those_of_the_papers_and_of_the_data():
     assert tuple(fedsr.METHODS) == allowed.FEDSR_METHODS
-    rates = dict.fromkeys(fedgs.SERVERS, (0.1, 0.1))
-    assert tuple(row.name for row in fedgs.table2_rows(0.1, 0.1, 64, 0.1, rates)) == allowed.FEDGS_RIVALS
+    tuned = {"FedProx": {}} | {key: {} for key in fedgs.SERVERS}
+    assert tuple(row.name for row in fedgs.table2_rows(tuned, 0.1, 64, 0.1)) == allowed.FEDGS_RIVALS
     assert tuple(name for name in fedacs.ENVIRONMENTS if name != "iid") == allowed.SKEWED_ENVIRONMENTS
     assert allowed.IMAGES.names == tuple(name for name in KNOWN if name not in FEATURES)
 

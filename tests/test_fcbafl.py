@@ -246,11 +246,6 @@ def test_curves_share_the_step_size_of_the_largest_eta_but_for_fedavg():
     np.testing.assert_allclose(products, 0.1)
 
 
-def test_best_rates_take_the_highest_accuracy_of_each_curve():
-    tuned = pd.DataFrame({"curve": ["a", "a", "b", "b"], "lr": [1, 2, 1, 2], "accuracy": [0.1, 0.3, 0.9, 0.2]})
-    assert results.best_rates(tuned) == {"a": 2, "b": 1}
-
-
 def test_runs_carry_the_batch_and_the_eta_to_the_algorithm():
     problem = experiments.federation_options(10, 0.2, 0.001, 500)
     curves = {"FedAvg": experiments.Curve(None, 0.1), "FCBAFL, eta 0.5": experiments.Curve(0.5, 0.2)}

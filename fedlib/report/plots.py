@@ -181,12 +181,12 @@ def _explain_colours(ax: Axes, palette: list) -> None:
     ax.figure.colorbar(scale, ax=ax, label="class", pad=0.02)
 
 
-def sweep(tuned: Sweep, names: Mapping[str, str] | None = None) -> Figure:
+def sweep(tuned: Sweep, names: Mapping[str, str] | None = None, untuned: Mapping[str, float] | None = None) -> Figure:
     """What tuning tried: the score on held-out training samples over each option, a ring around what won.
 
     Methods that tune one and the same option share a panel; a method with two options has a panel of its own, with a
     line per value of the second. Hollow points were added because the best lay at an end. `names` are the options'
-    names for readers.
+    names for readers, `untuned` the scores of what has nothing to tune, drawn as dotted lines.
     """
     means, names = tuned.means(), names or {}
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -202,6 +202,8 @@ def sweep(tuned: Sweep, names: Mapping[str, str] | None = None) -> Figure:
                 _sweep_line(ax, line.sort_values(option), option, str(shown), number + position)
             best = rows.loc[(rows[list(tuned.best[method])] == pd.Series(tuned.best[method])).all(axis=1)].iloc[0]
             ax.plot(best[option], best["score"], "o", markersize=13, markerfacecolor="none", color="black")
+        for name, score in (untuned or {}).items():
+            ax.axhline(score, color="0.25", linestyle=":", label=name)
         ax.set(xlabel=names.get(option, option), ylabel="score on held-out training samples")
         ax.set(title=methods[0] if len(others) > 1 else "")
         if (means[option].dropna() > 0).all():

@@ -4,7 +4,7 @@ Ubiquitous Intelligence", IEEE Internet of Things Journal, 2025.
 - `paper.yaml`: what the paper prints; read by `fedlib.judging.ledger.load("acfmo")`.
 - `experiments`: `tuning` and `comparison` (Figs. 1 to 7), `momentum` (Figs. 8 and 9), `step_sizes`: lists of runs;
   `first_moves`, `local_weight`, `gradient_ratios`, `curvature`: what the audits measure, kept like runs.
-- `results`: `best_rates`, `ablation`, `printed`; the stability and the convergence theory in numbers.
+- `results`: `ablation`, `printed`; the stability and the convergence theory in numbers.
 - `pictures`: what the notebooks draw besides `fedlib.report.plots.panels`.
 - `audits`: the paper's equations and printed numbers, checked against each other and against measurements.
 

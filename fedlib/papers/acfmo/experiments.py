@@ -15,8 +15,10 @@ from fedlib import data, engine
 from fedlib.algorithms.acfmo import ACFMO
 from fedlib.algorithms.serveradam import ServerAdam
 from fedlib.problem.federation import Federation, federate
+from fedlib.runs import tuning
 from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
+from fedlib.runs.tuning import Sweep
 
 NO_LOCAL_STEPS = "ACFMO, no local steps"  # the ablation
 # Method -> algorithm and the options that make it; those in TUNED take their learning rate from a grid.
@@ -61,15 +63,22 @@ def _local_options(algorithm: str, local: dict[str, int]) -> dict[str, int]:
     return {name: local[name] for name in taken}
 
 
-def tuning(
+def tune(
     federation: dict[str, Any], rates: list[float], participation: float, rounds: int, seed: int, local: dict[str, int]
-) -> list[Run]:
-    """Every method that needs a learning rate, at every rate of the grid, on one seed that no result uses."""
-    return [
-        run(method, federation, rounds, seed, local, every=2, label={"lr": lr}, lr=lr, participation=participation)
-        for method in TUNED
-        for lr in rates
-    ]
+) -> Sweep:
+    """The best learning rate of every method that needs one."""
+    bases = {name: at_end(name, federation, rounds, local, participation) for name in TUNED}
+    return tuning.tune(bases, {key: {"lr": rates} for key in TUNED}, [seed])
+
+
+def at_end(method: str, federation: dict[str, Any], rounds: int, local: dict[str, int], participation: float) -> Run:
+    """A run that is measured at its end alone, as tuning wants it."""
+    return run(method, federation, rounds, 0, local, every=rounds, participation=participation)
+
+
+def untuned(federation: dict[str, Any], participation: float, rounds: int, seed: int, local: dict[str, int]) -> Run:
+    """ACFMO with the paper's constants, measured where the others are tuned."""
+    return tuning.held_out(at_end("ACFMO", federation, rounds, local, participation), seed, {})
 
 
 def comparison(

@@ -2,7 +2,6 @@
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy import ndarray
@@ -16,18 +15,6 @@ def sample_and_split(image: pd.DataFrame, counts: ndarray) -> Figure:
     left.imshow(image.drop(columns="label"), cmap="gray_r")
     left.set(title=f"one sample, label {image['label'].iloc[0]}", xticks=[], yticks=[])
     plots.heatmap(counts, ax=right)
-    return fig
-
-
-def tuning(tuned: pd.DataFrame, ours: float, rounds: int, limits: tuple[float, float] | None = None) -> Figure:
-    """Accuracy over the learning rate, one line per method; a dotted line marks ACFMO with the paper's constants."""
-    fig, axes = plt.subplots(figsize=(7, 4))
-    seaborn.lineplot(tuned, x="lr", y="accuracy", hue="method", style="method", markers=True, dashes=False, ax=axes)
-    axes.axhline(ours, color="0.25", linestyle=":")
-    axes.set(xscale="log", xlabel="learning rate", ylabel=f"accuracy after {rounds} rounds")
-    if limits:
-        axes.set_ylim(*limits)
-    axes.legend(title=None, ncols=2)
     return fig
 
 

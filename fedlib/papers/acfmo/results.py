@@ -9,12 +9,6 @@ from fedlib.judging import ledger
 from fedlib.papers.acfmo.experiments import NO_LOCAL_STEPS
 
 
-def best_rates(tuned: pd.DataFrame) -> dict[str, float]:
-    """The rate with the highest final accuracy, method by method."""
-    best = tuned.loc[tuned.groupby("method", sort=False)["accuracy"].idxmax()]
-    return dict(zip(best["method"], best["lr"], strict=True))
-
-
 def printed(id: str) -> dict[int, float]:
     """What the paper prints for ACFMO in a figure of accuracies, as shares, by participation level."""
     entry = ledger.load("acfmo").entry(id)

@@ -19,8 +19,10 @@ import pandas as pd
 
 from fedlib import wireless
 from fedlib.problem.streams import generator
+from fedlib.runs import tuning
 from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
+from fedlib.runs.tuning import Sweep
 from fedlib.wireless import Devices, Scenario
 
 FULL = "full"
@@ -68,7 +70,7 @@ def run(
     return Run(algorithm, federation, rounds, seed, options | eta | local, every, label)
 
 
-def tuning(
+def tune(
     federation: dict[str, Any],
     etas: list[float],
     rates: list[float],
@@ -76,10 +78,14 @@ def tuning(
     rounds: int,
     seed: int,
     **options: Any,
-) -> list[Run]:
-    """FedAvg and every eta at every step size of the grid, on one seed that no result uses."""
-    grid = [Curve(eta, lr) for eta in (None, *etas) for lr in rates]
-    return [run(federation, curve_name(curve.eta), curve, batch, rounds, seed, every=5, **options) for curve in grid]
+) -> Sweep:
+    """The best step size of FedAvg and of every eta."""
+    curves = {curve_name(eta): Curve(eta, rates[0]) for eta in (None, *etas)}
+    bases = {
+        title: run(federation, title, curve, batch, rounds, 0, every=rounds, **options)
+        for title, curve in curves.items()
+    }
+    return tuning.tune(bases, {key: {"lr": rates} for key in bases}, [seed])
 
 
 def at_one_step(best: dict[str, float], etas: list[float]) -> dict[str, Curve]:

@@ -107,19 +107,6 @@ def _draw_toy(axes: Axes, first: np.ndarray, averages: np.ndarray) -> None:
     axes.grid(False)
 
 
-def tuning(tuned: pd.DataFrame, rounds: int, floor: float) -> Figure:
-    """Accuracy over the step size; what falls below `floor` leaves the picture."""
-    fig, axes = plt.subplots(figsize=(7, 4))
-    for title, curve in tuned.groupby("curve", sort=False):
-        axes.plot(curve["lr"], curve["accuracy"], marker="o", label=title, **_look(title))
-    axes.set(xscale="log", xlabel="step size", ylabel=f"accuracy after {rounds} rounds")
-    axes.set_ylim(floor, tuned["accuracy"].max() + 0.01)
-    axes.set_xticks(rates := sorted(tuned["lr"].unique()), [f"{rate:g}" for rate in rates])
-    axes.minorticks_off()
-    axes.legend()
-    return fig
-
-
 def accuracies(frame: pd.DataFrame, title: str) -> Figure:
     """Figs. 2 and 3; the first rounds may start below the picture."""
     return _curves(frame, "accuracy", "test accuracy", title, (0.76, frame["accuracy"].max() + 0.005))

@@ -6,12 +6,6 @@ import pandas as pd
 from fedlib.papers.fcbafl.experiments import Costs
 
 
-def best_rates(tuned: pd.DataFrame) -> dict[str, float]:
-    """The step size with the highest final accuracy, curve by curve."""
-    best = tuned.loc[tuned.groupby("curve", sort=False)["accuracy"].idxmax()]
-    return dict(zip(best["curve"], best["lr"], strict=True))
-
-
 def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
     """The local accuracy theta of (7) after some rounds: one row per curve, batch, round and seed."""
     chosen = frame[frame["eta"].notna() & frame["round"].isin(rounds)]

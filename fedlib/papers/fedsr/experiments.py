@@ -16,8 +16,10 @@ from fedlib.problem import skew
 from fedlib.problem.federation import federate
 from fedlib.problem.partition import PARTITIONERS
 from fedlib.problem.streams import generator
+from fedlib.runs import tuning
 from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
+from fedlib.runs.tuning import Sweep
 
 LOCAL = {"lr": 0.01, "final_lr": 1e-5, "momentum": 0.5, "batch": 32}  # Section IV-D, the rate on a cosine
 EPOCHS = 5  # epochs per device and round, whatever the method
@@ -105,9 +107,10 @@ def two_methods(problem: TrainingProblem, partitions: list[str], seeds: range) -
     ]
 
 
-def tuning(problem: TrainingProblem, partition: str, grids: dict[str, list[float]], seed: int) -> list[Run]:
-    """FedProx and MOON at every mu of their grids, on a seed that no result uses."""
-    return [run(method, problem, partition, seed, {"mu": mu}, mu=mu) for method, grid in grids.items() for mu in grid]
+def tune(problem: TrainingProblem, partition: str, grids: dict[str, list[float]], seed: int) -> Sweep:
+    """The best mu of FedProx and MOON."""
+    bases = {method: run(method, problem, partition, 0) for method in grids}
+    return tuning.tune(bases, {method: {"mu": grid} for method, grid in grids.items()}, [seed])
 
 
 def comparison(
@@ -119,7 +122,7 @@ def comparison(
 ) -> list[Run]:
     """Table II: every method on every partition; centralised training sees no partition and runs on the iid one.
 
-    `chosen` holds options of single methods, such as `results.best_mu` finds them.
+    `chosen` holds options of single methods, such as `tune` finds them.
     """
     return [
         run(method, problem, "iid" if method == "Centralized" else partition, seed, **chosen.get(method, {}))

@@ -202,20 +202,6 @@ def _shared_legend(fig: Figure, grid: np.ndarray) -> None:
     fig.legend([handles[name] for name in names], names, loc="outside upper center", ncols=len(names), frameon=False)
 
 
-def tuning(tuned: pd.DataFrame, title: str) -> Figure:
-    """Accuracy over mu, one line per method."""
-    fig, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for method, rows in tuned.groupby("method", sort=False):
-        colour, dash = LOOKS[method]
-        axes.plot(rows["mu"], rows["accuracy"], color=colour, linestyle=dash, marker="o", label=method)
-    axes.set(xscale="log", xlabel="$\\mu$", ylabel="test accuracy", title=title)
-    axes.set_xticks(mus := sorted(tuned["mu"].unique()), [f"{mu:g}" for mu in mus])
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.legend()
-    return fig
-
-
 def ring_draws(draws: pd.DataFrame, rings: int) -> Figure:
     """Fig. 7: histograms of the sum of squares, with 1/M and the bound."""
     fig, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")

@@ -20,12 +20,6 @@ def ends(curves: pd.DataFrame, keys: list[str] = KEYS) -> pd.DataFrame:
     return last.assign(cell=last["data_set"] + ", " + last["partition"], guess=guess)
 
 
-def best_mu(tuned: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The mu with the highest accuracy, as options of each method."""
-    rows = tuned.loc[tuned.groupby("method", sort=False)["accuracy"].idxmax()]
-    return {row.method: {"mu": row.mu} for row in rows.itertuples()}
-
-
 def guess_level(data_set: str) -> float:
     """What a guess scores on average."""
     return 1 / (100 if data_set == "cifar100" else 10)

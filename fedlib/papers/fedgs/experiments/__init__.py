@@ -15,10 +15,10 @@ from fedlib.papers.fedgs.experiments.comparison import (
     table2_rows,
 )
 from fedlib.papers.fedgs.experiments.hyperparameters import (
-    best_mu,
     over_batch_and_iterations,
     over_groups_and_selected,
     over_learning_rates,
+    tune,
 )
 from fedlib.papers.fedgs.experiments.sampling import (
     Park,
@@ -41,7 +41,6 @@ __all__ = [
     "Park",
     "RoundTiming",
     "beside_printed",
-    "best_mu",
     "chosen_at_random",
     "compare_samplers",
     "first_problems",
@@ -59,4 +58,5 @@ __all__ = [
     "table2_rows",
     "traces",
     "training_share",
+    "tune",
 ]

@@ -79,21 +79,20 @@ class FactorySetting:
 
 
 def table2_rows(
-    mu: float,
+    tuned: dict[str, dict[str, float]],
     gamma: float,
     units: int,
     conv_lr: float,
-    server_rates: dict[str, tuple[float, float]],
     only: Sequence[str] = (),
 ) -> list[TableRow]:
     """The rows of Table II but FedGS, in its order, and the second CGAU of Fig. 6.
 
-    `server_rates` are the client and server rates that Fig. 7 finds best. `only` names the rows to run where a scale
-    skips some to save time; an empty list keeps all.
+    `tuned` holds the options of FedProx and of the FedOpt family, as `tune` finds them. `only` names the rows to run
+    where a scale skips some to save time; an empty list keeps all.
     """
     table = [
         BASELINE,
-        TableRow("FedProx", "fedprox", {"mu": mu}),
+        TableRow("FedProx", "fedprox", tuned["FedProx"]),
         TableRow("IDA", "ida"),
         TableRow("IDA+INTRAC", "ida_intrac"),
         TableRow("IDA+FedAvg", "ida_fedavg"),
@@ -103,10 +102,7 @@ def table2_rows(
         TableRow("FedFusion+Conv", "fedfusion_conv", {"lr": conv_lr}),
         TableRow("FedFusion+Multi", "fedfusion_multi"),
         TableRow("FedFusion+Single", "fedfusion_single"),
-        *(
-            TableRow(name, SERVERS[name], {"lr": client_lr, "server_lr": server_lr})
-            for name, (client_lr, server_lr) in server_rates.items()
-        ),
+        *(TableRow(name, SERVERS[name], tuned[name]) for name in SERVERS),
     ]
     return [row for row in table if not only or row.name in only]
 

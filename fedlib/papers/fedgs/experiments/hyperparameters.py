@@ -1,9 +1,9 @@
 """Figs. 5 and 7: FedGS over its own hyper-parameters, and the FedOpt family over its two learning rates."""
 
-from fedlib.judging import curves
 from fedlib.papers.fedgs.experiments.comparison import FEDGS, SERVERS, FactorySetting, TableRow, run
-from fedlib.runs import study
+from fedlib.runs import tuning
 from fedlib.runs.study import Run
+from fedlib.runs.tuning import Sweep
 
 
 def over_batch_and_iterations(
@@ -58,14 +58,19 @@ def over_learning_rates(
     ]
 
 
-def over_mu(setting: FactorySetting, mus: list[float], rounds: int, seed: int) -> list[Run]:
-    """FedProx with every weight of its proximal term, on the same seed."""
-    return [run(setting, TableRow("FedProx", "fedprox", {"mu": mu}), rounds, seed, mu=mu) for mu in mus]
-
-
-def best_mu(setting: FactorySetting, mus: list[float], rounds: int, seed: int) -> float:
-    """The mu with the highest accuracy after the tuning rounds; a single one needs no runs."""
-    if len(mus) == 1:
-        return mus[0]
-    tuned = curves.final(study.execute(over_mu(setting, mus, rounds, seed)), ["method", "mu"], 1, 1.0)
-    return float(tuned.loc[tuned["accuracy"].idxmax(), "mu"])
+def tune(
+    setting: FactorySetting,
+    mus: list[float],
+    client_rates: list[float],
+    momentum_rates: list[float],
+    adaptive_rates: list[float],
+    rounds: int,
+    seed: int,
+) -> Sweep:
+    """The best strength of FedProx, and the best two rates of each method of the FedOpt family."""
+    bases = {"FedProx": run(setting, TableRow("FedProx", "fedprox", {}), rounds, 0)}
+    bases |= {name: run(setting, TableRow(name, SERVERS[name], {}), rounds, 0) for name in SERVERS}
+    grids = {"FedProx": {"mu": mus}}
+    for name in SERVERS:
+        grids[name] = {"lr": client_rates, "server_lr": momentum_rates if name == "FedAvgM" else adaptive_rates}
+    return tuning.tune(bases, grids, [seed])
