@@ -12,7 +12,11 @@ DEAL = {"data_set": "toy", "partitioner": "dirichlet", "clients": 6, "alpha": 0.
 
 def test_the_holdings_are_those_of_the_federation(folders):
     held, built = holdings.held(DEAL, 2), federate(**DEAL, seed=2)
-    assert held.counts.dtype == int and (held.counts == built.class_counts.numpy()).all()
+    assert (
+        held.counts.dtype == int
+        and held.counts.flags.c_contiguous
+        and (held.counts == built.class_counts.numpy()).all()
+    )
     assert held.sizes.tolist() == built.sizes.tolist()
     assert (held.clients, held.samples, held.different) == (6, 120, 120)
     assert (held.weights, held.fingerprint) == (3 * 9 + 3, built.fingerprint)

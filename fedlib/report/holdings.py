@@ -46,7 +46,7 @@ def held(federation: dict[str, Any], seed: int) -> Holdings:
     frame = class_counts(federation, seed)
     about = frame.iloc[0]
     return Holdings(
-        frame.filter(regex=r"^class_\d+$").to_numpy().astype(int),
+        frame.filter(regex=r"^class_\d+$").to_numpy().astype(int, order="C"),  # the order in which sums are rounded
         int(about["different"]),
         int(about["weights"]),
         about["partition"].removeprefix(PARTITION),
