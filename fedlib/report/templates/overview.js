@@ -23,7 +23,7 @@
   };
 
   // A count leads to the lines that it counts.
-  document.querySelectorAll("a.badge[data-verdict]").forEach(count => count.addEventListener("click", () => {
+  document.querySelectorAll("a[data-verdict]").forEach(count => count.addEventListener("click", () => {
     form.reset();
     [paper.value, kind.value, verdict.value] = [count.dataset.paper, count.dataset.kind, count.dataset.verdict];
     apply();
