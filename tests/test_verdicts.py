@@ -165,7 +165,7 @@ def test_every_effect_and_the_margin_have_a_place_on_the_axis_in_their_order(dra
     shown = comparisons.axis(line)
     values = sorted([margin, *(row["effect"] for row in line["comparisons"])])
     places = [shown.share(value) for value in values]
-    assert places == sorted(places) and 0 <= places[0] and places[-1] <= 1
+    assert places == sorted(places) and places[0] >= 0 and places[-1] <= 1
     assert all(shown.low < value < shown.high for value in values)
 
 

@@ -57,8 +57,9 @@ frame = '<style>td {color: red}</style><table border="1" class="dataframe"><thea
 frame += '<tr><th></th><th>verdict</th></tr><tr><th>id</th><th></th></tr></thead>'
 frame += '<tr>\\n<th>a comparison</th><td>undecided</td></tr></table>'
 said = "**○ undecided** `toy/claim` Ours is above"
-display({"text/markdown": said, "text/plain": said}, raw=True, metadata={"fedlib": {"id": "toy/claim", "role": "verdict"}})
-display({"text/html": frame}, raw=True, metadata={"fedlib": {"id": "toy/claim", "role": "comparisons", "rows": 1}})
+mark = {"id": "toy/claim", "role": "verdict"}
+display({"text/markdown": said, "text/plain": said}, raw=True, metadata={"fedlib": mark})
+display({"text/html": frame}, raw=True, metadata={"fedlib": mark | {"role": "comparisons", "rows": 1}})
 """
 
 

@@ -13,10 +13,10 @@ from matplotlib.lines import Line2D
 from fedlib.report.comparisons import Axis, axis, colour, margin_of, ordered
 from fedlib.report.verdicts import COLOURS, PLURALS
 
-WIDTH = 6.4  # inches
+WIDTH = 5.2  # inches: labels stay legible where a phone shrinks the picture
 ROOMY, DENSE = (0.27, 9.5), (0.165, 7.5)  # inches per row and size of its label: up to FEW rows, and from MANY on
 FEW, MANY = 12, 36
-LONGEST = 44  # characters of a label
+LONGEST = 36  # characters of a label
 MARKERS = {"holds": "o", "reversed": "X", "undecided": "o"}
 HOLLOW = ("undecided",)
 
@@ -25,7 +25,7 @@ def draw(line: dict[str, Any]) -> Figure:
     """One row per comparison, the largest effect on top, with the margin as a line (near: as a band)."""
     rows = ordered(line)
     pitch, size = _density(len(rows))
-    fig, ax = plt.subplots(figsize=(WIDTH, pitch * (len(rows) + 1) + 1.1), layout="constrained")
+    fig, ax = plt.subplots(figsize=(WIDTH, pitch * (len(rows) + 1) + 1.2), layout="constrained")
     shown = axis(line)
     _frame(ax, line, shown)
     for at, row in enumerate(rows):
@@ -65,7 +65,7 @@ def _frame(ax: Axes, line: dict[str, Any], shown: Axis) -> None:
     side = "inside the band" if near else "right of the line"
     quantity = line["quantity"].replace("_", " ") or "the number"
     logarithmic = "" if shown.threshold is None else " (logarithmic)"
-    ax.set_xlabel(f"effect on {quantity}{logarithmic}; {side}: as claimed", fontsize=9)
+    ax.set_xlabel(f"effect on {quantity}{logarithmic}\n{side}: as claimed", fontsize=9)
 
 
 def _row(ax: Axes, row: dict[str, Any], hue: str, at: int, shown: Axis, size: float) -> None:
