@@ -258,7 +258,7 @@ def test_class_shares_can_be_read_off_the_first_insights(folders):
 
 
 def test_a_rehearsal_counts_the_choices_of_each_selector(folders):
-    chosen = {"ours": ("fedacs", {"tolerance": 0.4}), "baseline": ("randomclients", {})}
+    chosen = [("ours", "fedacs", {"tolerance": 0.4}), ("baseline", "randomclients", {})]
     tally = experiments.rehearsal(TOY, chosen, LOCAL, rounds=6, every=3, seed=0)
     assert list(tally) == ["curve", "round", *(f"times_{client}" for client in range(8))]
     assert tally["curve"].tolist() == 3 * ["ours"] + 3 * ["baseline"] and tally["round"].tolist() == 2 * [0, 3, 6]
@@ -269,7 +269,7 @@ def test_a_rehearsal_counts_the_choices_of_each_selector(folders):
 
 
 def test_an_even_draw_takes_poisoners_at_every_fixed_model_alike(folders):
-    chosen = {"baseline": ("randomclients", {}), "Oort": ("oort", {"cap": None})}
+    chosen = [("baseline", "randomclients", {}), ("Oort", "oort", {"cap": None})]
     found = experiments.poisoners_at_fixed_models(TOY, chosen, LOCAL, 2, 60, 1, 10, seed=0)
     assert list(found) == ["selector", "condition", "share", "accuracy"] and len(found) == 2 * 3
     assert len(set(found[found["selector"] == "baseline"]["share"])) == 1, "it does not look at the model"

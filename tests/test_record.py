@@ -346,6 +346,17 @@ def test_plain_arguments_become_again_what_they_stood_for():
 
 
 @computation
+def listed(things: dict) -> pd.DataFrame:
+    return pd.DataFrame({"thing": list(things)})
+
+
+def test_a_dictionary_has_one_order_however_it_was_written():
+    """Its name has none, so that the frame must not have another."""
+    assert listed({"b": 1, "a": 2}).equals(listed.call({"b": 1, "a": 2}).compute())
+    assert listed.call({"b": 1, "a": 2}).compute()["thing"].tolist() == ["a", "b"]
+
+
+@computation
 def sizes_of(federation: dict, seed: int) -> pd.DataFrame:
     return pd.DataFrame({"samples": federate(**federation, seed=seed).sizes.tolist()})
 

@@ -4,10 +4,12 @@
     def compare_samplers(park: Park, seed: int) -> pd.DataFrame: ...
 
 Calling the function reads the frame from the store or the record, or computes it and keeps it. Its arguments must be
-plain values (numbers, texts, lists, dictionaries) or dataclasses of these; its annotations tell which. Columns of
+plain values (numbers, texts, lists, dictionaries) or dataclasses of these; its annotations tell which. Dictionaries
+come in alphabetical order: where the order of things counts, give a list. Columns of
 clock readings are named (`@computation(clock=("seconds",))`), for no second computation repeats them.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import cached_property, update_wrapper
@@ -107,7 +109,8 @@ class Computed:
     def call(self, *given: Any, **named: Any) -> Computation:
         """What a call with these arguments would compute."""
         bound = signature(self.function).bind(*given, **named)
-        return Computation(self.place, {name: _plain_argument(name, value) for name, value in bound.arguments.items()})
+        arguments = {name: _plain_argument(name, value) for name, value in bound.arguments.items()}
+        return Computation(self.place, json.loads(json.dumps(arguments, sort_keys=True)))  # as a record gives them back
 
 
 @overload

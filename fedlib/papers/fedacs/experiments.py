@@ -226,7 +226,7 @@ def _with_fixed_rewards(method: RandomClients, federation: Federation, weights: 
     return type(type(method).__name__, (type(method),), {"rewards": rewards})(**asdict(method))
 
 
-Selectors = dict[str, tuple[str, dict[str, Any]]]  # name -> algorithm and the options that only it has
+Selectors = list[tuple[str, str, dict[str, Any]]]  # name, algorithm and the options that only it has
 
 
 @computation
@@ -241,7 +241,7 @@ def rehearsal(federation: dict, chosen: Selectors, local: dict, rounds: int, eve
 
 
 def _created(chosen: Selectors, local: dict[str, Any]) -> dict[str, Any]:
-    return {name: create(algorithm, **options, **local) for name, (algorithm, options) in chosen.items()}
+    return {name: create(algorithm, **options, **local) for name, algorithm, options in chosen}
 
 
 def tally_choices(chosen: np.ndarray, clients: int, every: int) -> pd.DataFrame:
