@@ -14,7 +14,7 @@ import yaml
 from PIL import Image
 from toy_workbook import REPOSITORY
 
-from fedlib.commands import catalogue
+from fedlib.commands import catalogue, explain
 from fedlib.commands.plan_cli import read
 from fedlib.commands.reports import check
 from fedlib.judging import ledger
@@ -78,6 +78,8 @@ def test_every_command_is_one_that_fedlib_accepts():
             assert set(command[1:]) <= set(catalogue.SECTIONS)
         elif command[:1] == ["plan"]:
             check(read(command[1:])[1], REPOSITORY)
+        elif command[:1] == ["explain"]:
+            assert explain.find(command[1])
         else:
             check(command, REPOSITORY)
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from judged_page import displayed, show_verdicts, write_page
+from ledger_lines import cell, claim, comparison, line, printed
 from toy_workbook import make_workbook
 
 from fedlib.__main__ import main
-from fedlib.report import index, scatter
+from fedlib.report import index, scatter, show
 from fedlib.report.execute import clean
 from fedlib.report.execute import main as execute_main
 from fedlib.report.html import page_of, scrubbed
@@ -42,28 +44,32 @@ def without_code(markup: str) -> str:
     return re.sub(r"<details class=\"code\">.*?</details>", "", markup, flags=re.DOTALL)
 
 
-def line(id: str, kind: str, verdict: str, **more) -> dict:
-    numbers = {"reported": None, "measured": None, "effect": None, "interval": None, "seeds": 3, "cells": []}
-    words = {"id": id, "paper": id.split("/")[0], "kind": kind, "statement": f"statement of {id}", "note": ""}
-    return words | numbers | {"verdict": verdict, "printed_in": ""} | more
-
-
-def cell(label: str, reported, measured, interval, verdict: str) -> dict:
-    return {"label": label, "reported": reported, "measured": measured, "interval": interval, "verdict": verdict}
-
-
 CELLS = [
     cell("ACFMO, 5", 0.94, 0.931, [0.927, 0.935], "matches"),
     cell("FedGH, 5", "0.85..0.87", 0.9, None, "differs (ours higher)"),
     cell("FedPAC, 5", "<0.85", 0.8, [0.79, 0.81], "matches"),
-    cell("FedALA, 5", 0.9, 0.7, [0.69, 0.71], "not comparable"),
+    cell("FedALA, 5", 0.9, 0.7, [0.69, 0.71], "not comparable", "rounds 6, printed 500"),
     cell("FedAvg, 5", 0.9, None, None, "not run"),
 ]
+ROWS = [
+    comparison("FedGH, 5", 0.02, 0.008, "holds"),
+    comparison("FedPAC, 5", 0.031, 0.01, "holds"),
+    comparison("FedALA, 5", -0.004, 0.012, "undecided"),
+    comparison("FedAvg, 5", -0.02, 0.01, "reversed"),
+    comparison("FedProx, 5", None, None, "not run"),
+]
+NEEDS = [
+    {"name": "rounds", "value": 300, "have": 6, "met": False, "because": "the methods part late"},
+    {"name": "units", "value": 3, "have": 5, "met": True, "because": "fewer decide nothing"},
+]
+UNMET = "Needs rounds 300, has 6: the methods part late."
 LEDGER = [
-    line("toy/fig1", "figure", "differs", cells=CELLS),
+    printed("toy/fig1", "figure", CELLS, note="Read from the text. Not comparable: rounds 6, printed 500."),
     line("toy/table2", "table", "not run"),
-    line("toy/claim", "claim", "undecided", measured="3 hold, 1 undecided, of 4", note="Smallest gain < 0 & spread"),
-    line("toy/sum", "audit", "does not hold", reported=0.59, measured=0.4712345, interval=[0.46, 0.48]),
+    claim("toy/claim", "undecided", ROWS, note="Smallest gain < 0 & spread"),
+    claim("toy/claim-late", "not judged at this scale", ROWS[:2], needs=NEEDS, note=f"As printed. {UNMET}"),
+    claim("toy/claim-blank", "not judged at this scale", [], note="Its numbers are not in this report."),
+    line("toy/sum", "audit", "does not hold", reported=0.59, measured=0.4712345),
 ]
 
 
@@ -134,9 +140,11 @@ def test_code_is_folded_and_progress_and_machine_paths_are_gone(page, report):
     assert "a path: ./notebooks/toy/file.txt" in page
 
 
-def test_a_judged_row_can_be_linked_to_and_wears_a_badge_under_one_header(page):
+def test_a_verdict_can_be_linked_to_and_wears_a_badge_as_in_tables_under_one_header(page):
     text = without_code(page)
-    assert re.search(r'<tr id="toy-claim">\s*<th scope="row">toy/claim</th><td>' + re.escape(badge("undecided")), text)
+    section = re.search(r'<section class="verdict" id="toy-claim".*?</section>', text, flags=re.DOTALL)[0]
+    assert badge("undecided") in section and "Ours is above" in section
+    assert f"<td>{badge('undecided')}</td>" in text
     assert "<tr><th>id</th><th>verdict</th></tr></thead>" in text
     assert "color: red" not in text
 
@@ -195,12 +203,71 @@ def test_the_index_shows_every_entry_with_its_verdict_in_words(overview):
         assert badge(entry["verdict"]) in overview
 
 
-def test_the_index_shows_each_printed_number_beside_ours_with_its_interval(overview):
-    cells = re.findall(r"<tr><th scope=\"row\">(.*?)</th><td>(.*?)</td><td>(.*?)</td>", overview)
-    assert ("ACFMO, 5", "0.94", "0.931 (0.927 to 0.935)") in cells
-    assert ("FedGH, 5", "0.85..0.87", "0.9") in cells
-    assert ("FedPAC, 5", "&lt;0.85", "0.8 (0.79 to 0.81)") in cells
-    assert "0.4712" in overview
+def row_of(overview: str, id: str) -> str:
+    return re.search(rf'<tr role="row" id="entry-{id}".*?\n</tr>', overview, flags=re.DOTALL)[0]
+
+
+def test_the_index_shows_each_comparable_number_beside_ours_with_interval_and_verdict(overview):
+    row = row_of(overview, "toy-fig1")
+    numbers = [re.findall(r">([^<>]+)</t[dh]>", one) for one in re.findall(r"<tr><th scope=\"row\">.*?</tr>", row)]
+    assert numbers[:3] == [
+        ["ACFMO, 5", "0.94", "0.9310", "0.9270 to 0.9350", "5"],
+        ["FedGH, 5", "0.85..0.87", "0.900", "5"],
+        ["FedPAC, 5", "&lt;0.85", "0.800", "0.790 to 0.810", "5"],
+    ]
+    assert row.count(badge("matches")) == 2 and row.count(badge("differs (ours higher)")) == 1
+    assert "2 match, 1 differs (ours higher), 1 not comparable, 1 not run, of 5" in row
+
+
+def test_numbers_that_could_not_be_compared_get_one_quiet_line_and_no_badge(overview):
+    row = row_of(overview, "toy-fig1")
+    assert "1 printed number belongs to another setting (rounds 6, printed 500). 1 was not run." in row
+    assert '<tr class="soft"><th scope="row">FedALA, 5</th><td>0.9</td><td>0.700</td>' in row
+    assert badge("not comparable") not in row
+    assert "Read from the text.</p>" in row, "the note does not say it again"
+
+
+def test_a_claim_has_counts_effect_interval_and_a_small_drawing_in_the_index(overview):
+    row = row_of(overview, "toy-claim")
+    assert "2 hold, 1 reversed, 1 undecided, 1 not run, of 5" in row and "all must hold" in row
+    assert "Smallest effect on accuracy -0.020 (-0.030 to -0.010), 5 seeds." in row
+    drawn = Elements(row)
+    assert [a["class"] for a in drawn.all("g")] == ["holds", "holds", "undecided", "reversed"], "sorted by effect"
+    assert len(drawn.all("circle")) == 3 and len(drawn.all("path")) == 1, "reversed is a cross"
+    assert "2 hold, 1 reversed, 1 undecided, 1 not run, of 5" in drawn.all("svg")[0]["aria-label"]
+
+
+def test_a_claim_that_is_not_judged_lists_its_needs_once_and_still_shows_its_numbers(overview):
+    row = row_of(overview, "toy-claim-late")
+    assert "<li>needs rounds 300, has 6: the methods part late</li>" in row
+    assert "needs units" not in row and UNMET not in row and "As printed.</p>" in row
+    assert "not judged, shown only: 2 hold, of 2" in row
+    assert {a["style"] for a in Elements(row).all("g")} == {"--hue: var(--calm)"}
+
+
+def test_the_index_counts_claims_and_audits_by_paper_and_in_total(overview):
+    glance = re.search(r'<table class="glance">.*?</table>', overview, flags=re.DOTALL)[0]
+    heads = re.findall(r"</span> ([^<]+)</span></th>", glance)
+    assert heads == [
+        *("reproduced", "contradicted", "undecided", "not judged at this scale"),
+        *("hold", "do not hold"),
+    ]
+    for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", glance):
+        assert re.findall(r">(\d+)<", row) == ["0", "0", "1", "2", "0", "1"]
+    links = [a for a in Elements(glance).all("a") if a.get("data-verdict")]
+    assert {(a["data-paper"], a["data-kind"], a["data-verdict"]) for a in links} == {
+        (paper, *of)
+        for paper in ("toy", "")
+        for of in [("claim", "undecided"), ("claim", "not judged at this scale"), ("audit", "does not hold")]
+    }
+
+
+def test_without_a_comparable_number_the_index_says_so_instead_of_an_empty_picture(tmp_path):
+    (tmp_path / "executed").mkdir()
+    (tmp_path / "ledger.json").write_text(json.dumps([printed("toy/fig1", "figure", CELLS[3:])]))
+    markup = index.write(tmp_path).read_text()
+    assert "No printed number was measured in its printed setting" in markup
+    assert 'class="scatter"' not in markup
 
 
 def test_the_index_counts_what_was_regenerated_and_links_it(overview):
@@ -217,6 +284,61 @@ def test_filters_offer_what_is_there_and_nothing_depends_on_them(overview):
     assert len(Elements(form).all("select")) == 3
     assert 'type="search"' in form
     assert "hidden" in Elements(form).all("form")[0]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory) -> str:
+    """The page of a notebook that says something and shows the verdicts of the ledger."""
+    folder = tmp_path_factory.mktemp("judged")
+    (folder / "ledger.json").write_text(json.dumps(LEDGER))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDLIB_REPORT", str(folder))
+        said = displayed(lambda: show.say("The gap is **{gap:.1f} points** at $x_{i}$.", gap=3.21))
+        return write_page(folder, said, show_verdicts(LEDGER)).read_text()
+
+
+def section_of(page: str, slug: str) -> str:
+    return re.search(rf'<section class="verdict" id="{slug}".*?</section>', page, flags=re.DOTALL)[0]
+
+
+def test_what_is_said_is_markdown_on_the_page(judged):
+    assert "The gap is <strong>3.2 points</strong> at <math" in judged
+
+
+def test_a_claim_on_a_page_has_verdict_counts_effect_and_a_forest_with_alt_text(judged):
+    section = section_of(judged, "toy-claim")
+    assert badge("undecided") in section
+    assert "2 hold, 1 reversed, 1 undecided, 1 not run, of 5 (all must hold)." in section
+    assert "Smallest effect on accuracy -0.020 (-0.030 to -0.010), 5 seeds." in section
+    forests = [image["alt"] for image in Elements(judged).all("img")]
+    assert len(forests) == 2, "one per claim that has comparisons"
+    assert "2 hold, 1 reversed, 1 undecided, 1 not run, of 5" in forests[0]
+    assert "filled circle holds, cross reversed, hollow circle undecided" in forests[0]
+
+
+def test_the_numbers_of_a_forest_stand_below_it_sorted_with_their_outcomes_in_words(judged):
+    table = next(part for part in re.findall(r"<table.*?</table>", judged, flags=re.DOTALL) if "FedProx, 5" in part)
+    labels = re.findall(r"<th>(\w+, 5)</th>", table)
+    assert labels == ["FedPAC, 5", "FedGH, 5", "FedALA, 5", "FedAvg, 5", "FedProx, 5"]
+    outcomes = ["holds", "holds", "undecided", "reversed", "not run"]
+    assert re.findall(r"</span> ([a-z ]+)</span></td>", table) == outcomes
+
+
+def test_a_claim_that_is_not_judged_wears_no_verdict_of_its_comparisons_on_the_page(judged):
+    section = section_of(judged, "toy-claim-late")
+    assert badge("not judged at this scale") in section and "Not judged, shown only: 2 hold, of 2" in section
+    assert "<li>needs rounds 300, has 6: the methods part late</li>" in section and UNMET not in section
+    late = judged[judged.index('id="toy-claim-late"') : judged.index('id="toy-claim-blank"')]
+    assert late.count("<td>(holds)</td>") == 2 and badge("holds") not in late
+
+
+def test_printed_numbers_on_a_page_are_a_table_of_those_compared_and_one_line_of_the_rest(judged):
+    section = section_of(judged, "toy-fig1")
+    assert badge("differs") in section
+    assert "1 printed number belongs to another setting (rounds 6, printed 500). 1 was not run." in section
+    assert "data/toy-fig1-printed.csv" in section and "index.html#entry-toy-fig1" in section
+    table = next(part for part in re.findall(r"<table.*?</table>", judged, flags=re.DOTALL) if "ACFMO, 5" in part)
+    assert "FedALA, 5" not in table and "0.9270 to 0.9350" in table and badge("matches") in table
 
 
 def test_every_verdict_has_its_own_words_and_a_sign():

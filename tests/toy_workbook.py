@@ -55,8 +55,11 @@ display({{"image/png": "{PIXEL}", "text/plain": "<toy/fig1>"}}, raw=True, metada
 TABLE = """
 frame = '<style>td {color: red}</style><table border="1" class="dataframe"><thead>'
 frame += '<tr><th></th><th>verdict</th></tr><tr><th>id</th><th></th></tr></thead>'
-frame += '<tr>\\n<th>toy/claim</th><td>undecided</td></tr></table>'
-display({"text/html": frame}, raw=True, metadata={"fedlib": {"verdicts": ["toy/claim"]}})
+frame += '<tr>\\n<th>a comparison</th><td>undecided</td></tr></table>'
+said = "**○ undecided** `toy/claim` Ours is above"
+mark = {"id": "toy/claim", "role": "verdict"}
+display({"text/markdown": said, "text/plain": said}, raw=True, metadata={"fedlib": mark})
+display({"text/html": frame}, raw=True, metadata={"fedlib": mark | {"role": "comparisons", "rows": 1}})
 """
 
 

@@ -119,10 +119,16 @@ def judge(comparison: Comparison) -> Finding:
         near=comparison.near,
         holds=holds,
         reversed=reversed_,
-        detectable=seen.detectable(),
+        detectable=_detectable(seen, margin, comparison.near),
         needed=_needed(comparison, seen) if outcome == "undecided" else None,
         note=_note(comparison, trifles),
     )
+
+
+def _detectable(seen: Estimate, margin: float, near: bool) -> float | None:
+    """The smallest effect that could have been seen to lie above the margin; "near" asks for no effect."""
+    beyond = seen.detectable()
+    return None if near or beyond is None else margin + beyond
 
 
 def _needed(comparison: Comparison, seen: Estimate) -> int | None:
@@ -202,7 +208,7 @@ def outlook(decision: Decision, unit: str) -> str:
     known = [units for units in needed if units is not None]
     if len(known) == len(open_ones):
         words.append(f"About {max(known)} {unit}s would decide.")
-    elif seen:
+    elif min(finding.n for finding in open_ones) >= statistics.FEWEST:
         words.append(f"No affordable number of {unit}s would decide.")
     else:
         words.append(f"At least {statistics.FEWEST} {unit}s are needed to decide anything.")

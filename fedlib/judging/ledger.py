@@ -231,8 +231,13 @@ def check_needs(entry: Entry, decision: Decision, parameters: dict[str, Any]) ->
 
 def _remark(entry: Entry, decision: Decision, unmet: Sequence[Checked]) -> str:
     if unmet:
-        return _join(*(f"Needs {need.name} {need.value}, has {need.have}: {need.because}." for need in unmet))
+        return _join(*(lack(need.told()) for need in unmet))
     return claims.outlook(decision, entry.unit) if decision.verdict == "undecided" else ""
+
+
+def lack(need: dict[str, Any]) -> str:
+    """The sentence of a note about a need that the run does not meet."""
+    return f"Needs {need['name']} {need['value']}, has {need['have']}: {need['because']}."
 
 
 def _told(finding: Finding) -> dict[str, Any]:

@@ -14,6 +14,8 @@ Fewer than three units decide nothing: every p-value is 1.
 """
 
 from dataclasses import dataclass
+from functools import cache
+from math import ceil, sqrt
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ LEVEL = 0.05
 FEWEST = 3  # units that can decide anything
 POWER = 0.8  # chance with which an effect should be seen that we call detectable
 ROUNDING = 1e-9  # differences that floating point may leave between equal numbers
+NORMAL_UNITS = 100  # from here on Student's t is as good as normal
 MOST_UNITS = 10_000  # beyond this many, "how many units would decide" has no useful answer
 
 
@@ -42,7 +45,7 @@ class Estimate:
         """Confidence interval of the mean, 95% unless told; None where there is none: exact, or a single unit."""
         if self.n is None or self.n < 2:
             return None
-        half = float(stats.t.isf(level / 2, self.n - 1)) * self.error
+        half = _critical(level / 2, self.n) * self.error
         return self.mean - half, self.mean + half
 
     def above(self, margin: float) -> float:
@@ -76,9 +79,16 @@ class Estimate:
         return self.error * _noncentrality(self.n)
 
 
+@cache
+def _critical(tail: float, n: int) -> float:
+    """Student's t of n units that leaves this much probability above it."""
+    return float(stats.t.isf(tail, n - 1))
+
+
+@cache
 def _noncentrality(n: int, level: float = LEVEL) -> float:
     """How many standard errors an effect must have to be seen with 80% probability."""
-    critical = float(stats.t.isf(level / 2, n - 1))
+    critical = _critical(level / 2, n)
     return float(optimize.brentq(lambda far: stats.nct.sf(critical, n - 1, far) - POWER, 0.0, 100.0))
 
 
@@ -93,26 +103,22 @@ def estimate(differences: np.ndarray | pd.Series, resolution: float = 0.0) -> Es
     if n == 0 or not np.isfinite(values).all():
         raise ValueError(f"differences must be finite numbers, at least one; got {values.tolist()}")
     error = float(stats.sem(values)) if n > 1 else 0.0
-    least = max(resolution, ROUNDING) / float(stats.t.isf(LEVEL, max(n - 1, 1)))
+    least = max(resolution, ROUNDING) / _critical(LEVEL, max(n, 2))
     return Estimate(float(values.mean()), max(error, least), n)
 
 
 def units_needed(distance: float, deviation: float, level: float = LEVEL) -> int | None:
     """Units with which an effect this far from the margin is seen with 80% probability; None: more than anyone has."""
-
-    def seen(n: int) -> bool:
-        critical = float(stats.t.isf(level / 2, n - 1))
-        return bool(stats.nct.sf(critical, n - 1, abs(distance) * np.sqrt(n) / deviation) >= POWER)
-
     if deviation <= 0:
         return FEWEST
-    low, high = FEWEST - 1, MOST_UNITS
-    if not seen(high):
+    quantiles = stats.norm.isf(level / 2) + stats.norm.ppf(POWER)
+    share = abs(distance) / (quantiles * deviation)  # of what a single unit would have to show
+    if share * share * MOST_UNITS < 1:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if seen(middle) else (middle, high)
-    return high
+    n = max(FEWEST, ceil(1 / (share * share)))  # as if the deviation were known; few units need a few more
+    while n <= NORMAL_UNITS and _noncentrality(n, level) > abs(distance) * sqrt(n) / deviation:
+        n += 1
+    return n
 
 
 # Families of comparisons

@@ -5,7 +5,8 @@
     settings, notebooks, usage      the Hydra config, the notebooks it asks for, and how a wrong word is answered
     execute, produce                one notebook through papermill; a whole report
     html, maths                     an executed notebook as one page that opens from disk
-    index, scatter, verdicts        the page of all papers: printed against measured, and what the verdicts look like
+    verdicts, comparisons, forest   how verdicts look and read, and the comparisons of a claim as a forest plot
+    index, scatter                  the page of all papers: what was judged, and printed against measured
     provenance                      where a page comes from
 
 Call `produce.build` for a report, `show.figure` and its neighbours in a notebook. Nothing is imported here: a kernel

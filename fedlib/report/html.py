@@ -127,6 +127,7 @@ class PageExporter(TemplateExporter):
         self.register_filter("highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self))
         self.register_filter("table2html", tidy_table)
         self.register_filter("badge", badge)
+        self.register_filter("badges", badges)
         self.register_filter("embedded", embedded)
         inlined = {"style": inline(*self.styles), "script": inline("page/page.js")}
         # resources are copied on the way, so what fills while cells render is global to the template
@@ -139,19 +140,20 @@ def inline(*names: str) -> str:
     return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
-def tidy_table(markup: str, mark: dict[str, Any], exhibits: set[str], csv: set[str]) -> str:
-    """A data frame in the page's own style. `mark`, the output's metadata, names judged rows: they get anchors."""
+def badges(markup: str) -> str:
+    """A verdict in bold with its sign (`verdicts.marked`) becomes a badge."""
+    for verdict, (_, sign, _) in LOOKS.items():
+        markup = markup.replace(f"<strong>{sign} {verdict}</strong>", badge(verdict))
+    return markup
+
+
+def tidy_table(markup: str, mark: dict[str, Any]) -> str:
+    """A data frame in the page's own style. Where `mark`, the output's metadata, has a say, verdicts become badges."""
     markup = re.sub(r"<style.*?</style>", "", markup, flags=re.DOTALL)
-    kind = "dataframe judged" if "verdicts" in mark else "dataframe"
-    markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', f'<table class="{kind}">', markup)
+    markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', '<table class="dataframe">', markup)
     markup = re.sub(INDEX_NAME_ROW, r"<tr\1><th>\3</th>\2</tr></thead>", markup, flags=re.DOTALL)
     if mark:
         markup = re.sub(r"<td>([a-z ()]+)</td>", lambda m: f"<td>{badge(m[1])}</td>" if m[1] in LOOKS else m[0], markup)
-    for id in mark.get("verdicts", []):
-        slug = id.replace("/", "-")
-        anchor = "" if id in exhibits else f' id="{slug}"'
-        text = f'<a href="data/{slug}.csv">{id}</a>' if slug in csv else id
-        markup = re.sub(rf"<tr>(\s*)<th>{re.escape(id)}</th>", rf'<tr{anchor}>\1<th scope="row">{text}</th>', markup)
     return scrolling(markup) if "<table" in markup else markup
 
 
@@ -199,7 +201,7 @@ def exhibits(notebook: NotebookNode) -> set[str]:
     """Ids of the figures and tables that the notebook shows."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     marks = [output.get("metadata", {}).get("fedlib", {}) for output in outputs]
-    return {mark["id"] for mark in marks if "id" in mark and mark.get("role") != "cells"}
+    return {mark["id"] for mark in marks if "id" in mark and "role" not in mark}
 
 
 def page_of(link: str, source: str, executed: Path) -> str | None:

@@ -19,11 +19,15 @@ from PIL import Image
 
 from fedlib.data.files import write_text
 from fedlib.judging import ledger
-from fedlib.report import scatter, verdicts
+from fedlib.report import comparisons, scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline
 from fedlib.report.notebooks import COURSE, START, title
 
 DRAWN = ("figure", "table", "schematic")
+JUDGED = {
+    "claim": ("reproduced", "contradicted", "undecided", ledger.NOT_JUDGED),
+    "audit": ("holds", "does not hold"),
+}
 THUMBNAIL = (360, 240)
 
 
@@ -51,9 +55,11 @@ def write(folder: Path) -> Path:
         papers=[_card(folder, number, name, entries, pages) for number, name in enumerate(names)],
         entries=[_row(folder, entry, pages) for entry in entries],
         totals=_totals(entries, pages),
+        glance=_glance(entries),
         scatter=Markup(scatter.svg(entries)),
         about=pages[-1].about if pages else {},
         looks=verdicts.LOOKS,
+        plurals=verdicts.PLURALS,
         badge=lambda verdict: Markup(verdicts.badge(verdict)),
         style=Markup(inline("base.css", "overview.css")),
         script=Markup(inline("overview.js")),
@@ -66,9 +72,10 @@ def write(folder: Path) -> Path:
 def _page(executed: Path) -> Page:
     notebook = nbformat.read(executed, as_version=4)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    judged = [id for o in outputs for id in o.get("metadata", {}).get("fedlib", {}).get("verdicts", [])]
+    marks = [output.get("metadata", {}).get("fedlib", {}) for output in outputs]
+    judged = {mark["id"] for mark in marks if mark.get("role") == "verdict"}
     about = notebook.metadata.get("fedlib", {})
-    return Page(f"{executed.stem}.html", title(notebook.cells), about, {*exhibits(notebook), *judged})
+    return Page(f"{executed.stem}.html", title(notebook.cells), about, exhibits(notebook) | judged)
 
 
 def _link(id: str, pages: list[Page]) -> str | None:
@@ -127,40 +134,39 @@ def small(picture: bytes) -> str:
 
 
 def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
-    slug = entry["id"].replace("/", "-")
-    numbers = ("reported", "measured", "interval")
-    cells = [cell | {key: number(cell[key]) for key in numbers} for cell in entry["cells"]]
-    searched = [
-        entry["id"],
-        ledger.label(entry["id"]),
-        entry["statement"],
-        entry["note"],
-        entry["verdict"],
-        entry["kind"],
-    ]
-    searched += [cell["label"] for cell in entry["cells"]]
+    slug, label = entry["id"].replace("/", "-"), ledger.label(entry["id"])
+    searched = [entry[key] for key in ("id", "statement", "note", "verdict", "kind")]
+    searched += [label, *(part["label"] for part in entry["cells"] + entry["comparisons"])]
+    compared, apart = verdicts.cells(entry), verdicts.cells(entry, (ledger.NOT_COMPARABLE, ledger.NOT_RUN))
     return entry | {
         "slug": slug,
-        "label": ledger.label(entry["id"]),
+        "label": label,
         "href": _link(entry["id"], pages),
         "csv": f"data/{slug}.csv" if (folder / "data" / f"{slug}.csv").exists() else None,
-        "cells": cells,
-        "matching": _counts(cell["verdict"] for cell in entry["cells"]),
-        "reported": "" if cells else number(entry["reported"]),
-        "measured": "" if cells else number(entry["measured"]),
-        "effect": number(entry["effect"]),
-        "interval": "" if cells else number(entry["interval"]),
+        "columns": list((apart if compared.empty else compared).columns),
+        "compared": compared.reset_index().to_numpy().tolist(),
+        "apart": apart.reset_index().to_numpy().tolist(),
+        "reported": verdicts.number(entry["reported"]),
+        "measured": verdicts.measured(entry) if entry["comparisons"] else verdicts.number(entry["measured"]),
+        "rule": verdicts.QUANTIFIED.get(entry["quantifier"], ""),
+        "counted": verdicts.counted(entry["counts"]) if entry["cells"] else "",
+        "weighed": verdicts.weighed(entry) if entry["kind"] == "claim" else "",
+        "forest": Markup(comparisons.svg(entry)),
+        "lacking": verdicts.lacking(entry),
+        "quiet": verdicts.quiet(entry),
+        "remark": verdicts.remark(entry),
         "search": " ".join(searched).lower(),
     }
 
 
-def number(value: Any) -> str:
-    """Four digits are enough to judge by; what is no number stays as it is."""
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return " to ".join(map(number, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _glance(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """How often claims and audits got each verdict: columns (kind, verdict), and their counts by paper and in total."""
+    counter = Counter((entry["paper"], entry["kind"], entry["verdict"]) for entry in entries)
+    columns = [(kind, verdict) for kind in JUDGED for verdict in JUDGED[kind]]
+    columns += [("audit", ledger.NOT_RUN)] if any(key[1:] == ("audit", ledger.NOT_RUN) for key in counter) else []
+    papers = dict.fromkeys(entry["paper"] for entry in entries if entry["kind"] in JUDGED)
+    rows = {paper: [counter[paper, kind, verdict] for kind, verdict in columns] for paper in papers}
+    return {"columns": columns, "rows": rows, "total": [sum(counts) for counts in zip(*rows.values(), strict=True)]}
 
 
 def _totals(entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
@@ -168,8 +174,6 @@ def _totals(entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
     return {
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
-        "claims": _counts(entry["verdict"] for entry in entries if entry["kind"] == "claim"),
-        "audits": _counts(entry["verdict"] for entry in entries if entry["kind"] == "audit"),
         "kinds": sorted({entry["kind"] for entry in entries}),
         "verdicts": [verdict for verdict, _ in _counts(entry["verdict"] for entry in entries)],
         "failed": [page for page in pages if page.about.get("error")],

@@ -73,7 +73,8 @@ def _shown(executed: Path) -> set[str]:
 def _forget(folder: Path, ids: set[str]) -> None:
     """What a notebook showed before but not this time (it failed, or changed) must not be judged as if it were new."""
     for slug in (id.replace("/", "-") for id in ids):
-        for file in (f"data/{slug}.csv", f"data/{slug}.json", f"data/{slug}-curves.csv", f"figures/{slug}.png"):
+        data = [f"data/{slug}{ending}" for ending in (".csv", ".json", "-curves.csv", "-printed.csv")]
+        for file in (*data, f"figures/{slug}.png"):
             (folder / file).unlink(missing_ok=True)
 
 

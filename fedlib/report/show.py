@@ -21,8 +21,9 @@ from matplotlib.figure import Figure
 
 from fedlib.data.files import write_atomically
 from fedlib.judging import facts, ledger
-from fedlib.report import prose
+from fedlib.report import comparisons, forest, prose
 from fedlib.report.usage import valid_names
+from fedlib.report.verdicts import account, cells
 from fedlib.runs.store import REPOSITORY
 
 PALETTE = "colorblind"
@@ -125,7 +126,14 @@ def _write(kind: str, id: str, suffix: str, write: Callable[[Path], object]) -> 
 
 
 def _entry(id: str) -> ledger.Entry:
-    return ledger.load(id.split("/")[0]).entry(id)
+    """The entry of this id; an unknown one is a LookupError that names the nearest."""
+    paper = id.split("/")[0]
+    if paper not in ledger.papers():
+        raise LookupError(f"{id}: no paper {paper}. {valid_names(ledger.papers(), paper)}")
+    entries = {entry.id: entry for entry in ledger.load(paper).entries}
+    if id not in entries:
+        raise LookupError(f"{id}: not in the ledger. {valid_names(entries, id)}")
+    return entries[id]
 
 
 def mean_sd(
@@ -145,72 +153,47 @@ def say(text: str, **values: Any) -> None:
     Lines of the ledger are judged on the numbers that this notebook has written so far; `prose` lists what a field may
     be. A name that nobody knows is a LookupError with the near ones.
     """
-    filled = prose.fill(text, _line, values)
-    display({"text/markdown": filled, "text/plain": filled}, raw=True, metadata={"fedlib": {"role": "said"}})
+    _markdown(prose.fill(text, _line, values), role="said")
 
 
 def _line(id: str) -> dict[str, Any]:
     """The ledger's line of an entry, judged on what this report has now."""
-    paper = id.split("/")[0]
-    if paper not in ledger.papers():
-        raise LookupError(f"{id}: no paper {paper}. {valid_names(ledger.papers(), paper)}")
-    entries = {entry.id: entry for entry in ledger.load(paper).entries}
-    if id not in entries:
-        raise LookupError(f"{id}: not in the ledger. {valid_names(entries, id)}")
-    return ledger.judge(entries[id], report_folder())
+    return ledger.judge(_entry(id), report_folder())
 
 
 def verdicts(*ids: str) -> None:
-    """The ledger's lines for these ids, judged on the numbers this notebook has just written."""
-    entries = [_entry(id) for id in ids]
-    lines = [ledger.judge(entry, report_folder()) for entry in entries]
-    for entry, line in zip(entries, lines, strict=True):
+    """The ledger's lines for these ids, judged on the numbers this notebook has just written.
+
+    Each says its verdict and what came out. A claim shows its comparisons, a figure or table the printed numbers that
+    could be compared; all of them are in `data/<id>-printed.csv`.
+    """
+    for entry in map(_entry, ids):
+        line = ledger.judge(entry, report_folder())
         ledger.write_evidence(entry, report_folder(), line)
-        if any(cell["verdict"] in ledger.DECIDED for cell in line["cells"]):
-            show(_cells(line), fedlib={"id": line["id"], "role": "cells"})
-    summary = pd.DataFrame(
-        [
-            {
-                "id": line["id"],
-                "statement": line["statement"],
-                "measured": _brief(line),
-                "verdict": line["verdict"],
-                "note": line["note"],
-            }
-            for line in lines
-        ]
-    )
-    show(summary.set_index("id"), fedlib={"verdicts": list(ids)})
+        _markdown(account(line), id=line["id"], role="verdict")
+        if any(row["effect"] is not None for row in line["comparisons"]):
+            _comparisons(line)
+        if line["cells"]:
+            _printed(line)
 
 
-def _cells(line: dict[str, Any]) -> pd.DataFrame:
-    """The printed numbers that could be compared, beside ours with its interval."""
-    digits = 1 if line["printed_in"] == "%" else 3
-    rows = [
-        {
-            "label": cell["label"],
-            "reported": cell["reported"],
-            "measured": f"{cell['measured']:.{digits}f}",
-            "interval": interval(cell["interval"], digits),
-            "verdict": cell["verdict"],
-        }
-        for cell in line["cells"]
-        if cell["verdict"] in ledger.DECIDED
-    ]
-    return pd.DataFrame(rows).set_index("label")
+def _markdown(text: str, **about: Any) -> None:
+    display({"text/markdown": text, "text/plain": text}, raw=True, metadata={"fedlib": about})
 
 
-def interval(pair: list[float] | None, digits: int) -> str:
-    """0.1 to 0.3; nothing where there is none."""
-    return f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}" if pair else ""
+def _comparisons(line: dict[str, Any]) -> None:
+    _display(forest.draw(line), comparisons.description(line), f"<{line['id']}>", id=line["id"], role="forest")
+    _folding(comparisons.table(line), line, "comparisons")
 
 
-def _brief(line: dict[str, Any]) -> str:
-    if line["cells"]:
-        counts = line["counts"]
-        told = [f"{counts[word]} {word}" for word in ledger.CELL_VERDICTS if counts[word]]
-        return f"{', '.join(told)}, of {counts['of']}"
-    if line["kind"] != "claim" or line["effect"] is None:
-        return line["measured"] or ""
-    least = f"{line['effect']:+.4g}" + (f" ({interval(line['interval'], 4)})" if line["interval"] else "")
-    return f"{line['measured']}; smallest effect {least}"
+def _printed(line: dict[str, Any]) -> None:
+    everything = cells(line, ledger.CELL_VERDICTS)
+    _write("data", f"{line['id']}-printed", ".csv", lambda path: everything.to_csv(path, index_label="label"))
+    compared = cells(line)
+    if not compared.empty:
+        _folding(compared, line, "cells")
+
+
+def _folding(frame: pd.DataFrame, line: dict[str, Any], role: str) -> None:
+    """A table that a page folds where it is long."""
+    show(frame, fedlib={"id": line["id"], "role": role, "rows": len(frame)})

@@ -23,7 +23,7 @@
   };
 
   // A count leads to the lines that it counts.
-  document.querySelectorAll("a.badge[data-verdict]").forEach(count => count.addEventListener("click", () => {
+  document.querySelectorAll("a[data-verdict]").forEach(count => count.addEventListener("click", () => {
     form.reset();
     [paper.value, kind.value, verdict.value] = [count.dataset.paper, count.dataset.kind, count.dataset.verdict];
     apply();
@@ -33,7 +33,13 @@
   form.addEventListener("input", apply);
   form.addEventListener("submit", event => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(apply));  // the event comes before the fields are empty
-  // A link from a page to a verdict must not land on a row that a filter hides.
-  addEventListener("hashchange", () => { if (document.querySelector(":target")?.hidden) { form.reset(); } });
+  // A link from a page to a verdict must not land on a row that a filter hides, and shows its numbers unfolded.
+  const arrive = () => {
+    const target = document.querySelector(":target");
+    if (target?.hidden) form.reset();
+    target?.querySelectorAll("tr.entry details").forEach(fold => { fold.open = true; });
+  };
+  addEventListener("hashchange", arrive);
+  arrive();
   apply();  // a reloaded page keeps what was typed
 })();
