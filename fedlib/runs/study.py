@@ -6,7 +6,7 @@ FEDLIB_RECORD says what the record is for:
     use      read what the present code vouches for, compute the rest (the default)
     stale    read it all, and say on the page what the present code does not vouch for
     only     compute nothing: what is not recorded, or not vouched for, is an error (the tests)
-    ignore   compute everything anew
+    ignore   as if nothing were on record
 """
 
 import os
