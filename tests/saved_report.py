@@ -45,9 +45,9 @@ def _keep_executed(root: Path, notebook: Notebook, folder: Path) -> None:
     node.metadata["fedlib"] = about | provenance.record(root, parameters(notebook.path), 60.0)
     write_text(folder / "executed" / f"{notebook.slug}.ipynb", nbformat.writes(node))
     for output in (output for cell in node.cells for output in cell.get("outputs", [])):
-        id = output.get("metadata", {}).get("fedlib", {}).get("id")
-        if id and "image/png" in output.get("data", {}):
-            picture = folder / "figures" / f"{id.replace('/', '-')}.png"
+        mark = output.get("metadata", {}).get("fedlib", {})
+        if "id" in mark and "role" not in mark and "image/png" in output.get("data", {}):
+            picture = folder / "figures" / f"{mark['id'].replace('/', '-')}.png"
             picture.parent.mkdir(exist_ok=True)
             picture.write_bytes(base64.b64decode(output["data"]["image/png"]))
 

@@ -3,6 +3,7 @@ artifacts/browser."""
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -206,6 +207,28 @@ def test_a_count_leads_to_the_lines_it_counts(visit):
     count.click()
     expect_lines(page, number)
     assert page.input_value("#kind") == "claim" and page.input_value("#verdict") == count.get_attribute("data-verdict")
+
+
+def test_a_link_to_a_line_shows_its_numbers_even_if_a_filter_hid_them(visit):
+    page = visit("index.html").page
+    line = page.locator("tr.entry:has(details)").first
+    assert not line.locator("details").evaluate("fold => fold.open")
+    page.fill("#search", "no such thing at all")
+    page.evaluate("id => { location.hash = id; }", line.get_attribute("id"))
+    playwright.expect(line).to_be_visible()
+    playwright.expect(line.locator("table.cells")).to_be_visible()
+
+
+def test_a_claim_has_a_drawing_of_its_comparisons_that_reads_its_counts_aloud(visit):
+    page = visit("index.html").page
+    drawing = page.locator("tr.entry[data-kind=claim] svg.forest").first
+    playwright.expect(drawing).to_be_visible()
+    assert re.search(r"\d+ hold, \d+ reversed, \d+ undecided, of \d+", drawing.get_attribute("aria-label"))
+    filled, hollow = (
+        drawing.locator(f".{outcome} circle").first.evaluate("mark => getComputedStyle(mark).fill")
+        for outcome in ("holds", "undecided")
+    )
+    assert filled != hollow
 
 
 @pytest.mark.parametrize("name", PAPER_PAGES)

@@ -40,6 +40,6 @@
     target?.querySelectorAll("tr.entry details").forEach(fold => { fold.open = true; });
   };
   addEventListener("hashchange", arrive);
-  arrive();
   apply();  // a reloaded page keeps what was typed
+  arrive();
 })();
