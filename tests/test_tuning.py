@@ -49,6 +49,7 @@ def test_the_best_inside_its_grid_is_taken_without_more_runs(monkeypatch):
     assert sweep.best == {"FedAvg": {"lr": 0.1}}
     assert len(asked) == 6
     assert set(sweep.scores["extension"]) == {0}
+    assert sweep.table("lr").loc["FedAvg"].tolist() == [-230.3, 0.0, -230.3, 0.1]
 
 
 def test_a_best_at_the_end_extends_the_grid_twice_at_most(monkeypatch):
