@@ -39,6 +39,12 @@ class Sweep:
         keys = [name for name in self.scores if name not in ("seed", "score")]
         return self.scores.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
 
+    def table(self, option: str) -> pd.DataFrame:
+        """For reading: mean scores in percent by method and value of an option, and the best value."""
+        scores = self.means().pivot(index="method", columns=option, values="score").loc[list(self.best)]
+        best = pd.Series({method: point[option] for method, point in self.best.items()})
+        return scores.mul(100).round(1).astype(object).fillna("").assign(best=best)
+
 
 def tune(methods: Mapping[str, Run], grids: Mapping[str, Grid], seeds: Sequence[int], score: str = "accuracy") -> Sweep:
     """The best point of each method's grid; a method is given by a run of it, whose other options stay as they are."""
