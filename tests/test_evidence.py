@@ -1,7 +1,7 @@
 """The runs that are committed: intact, vouched for by the present code, and few bytes. And the runs of the quick scale,
 computed from nothing, come out as they always did.
 
-`python tests/test_evidence.py <store> <report>` writes the digests anew, of the runs in a store that a quick report used.
+`python tests/test_evidence.py <store> <report>` writes the digests anew, of the stored runs that a quick report used.
 """
 
 import csv
@@ -86,6 +86,7 @@ if __name__ == "__main__":
     with open(DIGESTS, "w", newline="") as lines:
         writer = csv.DictWriter(lines, ["name", "kind", "digest"], lineterminator="\n")
         writer.writeheader()
-        used = {line.split(",")[0] for file in Path(sys.argv[2], "used").glob("*.csv") for line in open(file)}
+        files = Path(sys.argv[2], "used").glob("*.csv")
+        used = {line.split(",")[0] for file in files for line in file.read_text().splitlines()}
         rows = [row for row in digests(Path(sys.argv[1])) if row["name"] in used]
         writer.writerows(sorted(rows, key=lambda row: (row["kind"], row["name"])))
