@@ -44,11 +44,15 @@ class Sources:
         self.files = {_module_name(path, package): path.read_bytes() for path in sorted(package.rglob("*.py"))}
         self._modules: dict[str, Module] = {}
         self._digests: dict[Definition, tuple[str, list[Definition]]] = {}
+        self._makers: dict[tuple, str] = {}
 
     def maker(self, roots: Iterable[Definition], mode: str) -> str:
         """The digest of all that the roots lead to, in a mode of the numerics."""
-        lines = [f"{module}:{name} {digest}" for (module, name), digest in sorted(self.reached(roots).items())]
-        return hashlib.sha256("\n".join([mode, *lines]).encode()).hexdigest()[:16]
+        asked = (mode, *sorted(set(roots)))
+        if asked not in self._makers:
+            lines = [f"{module}:{name} {digest}" for (module, name), digest in sorted(self.reached(asked[1:]).items())]
+            self._makers[asked] = hashlib.sha256("\n".join([mode, *lines]).encode()).hexdigest()[:16]
+        return self._makers[asked]
 
     def reached(self, roots: Iterable[Definition]) -> dict[Definition, str]:
         """The definitions that the roots lead to, with a digest each."""
