@@ -370,10 +370,12 @@ def test_what_a_computation_names_counts_for_its_maker_and_nothing_else():
         for place, (_, used) in known.items():
             if place[1] == function:
                 sources._digests[place] = "changed", used
+        sources._makers.clear()
         try:
             return replace(call).maker != before
         finally:
             sources._digests.update(known)
+            sources._makers.clear()
 
     named = holdings.class_counts.call(DEAL, 0)
     assert [name for name in ("federate", "dirichlet", "softmax", "shards", "mlp200") if counts(named, name)] == [

@@ -54,7 +54,7 @@ def test_verdicts_are_judged_on_what_was_just_written(notebook, tmp_path, capsys
     show.table("acfmo/fig1", frame, frame.head(1))
     show.verdicts("acfmo/claim-extras-mnist")
     said = capsys.readouterr().out
-    assert "not judged at this scale" in said and "Needs rounds 200, has 50" in said
+    assert "not judged at this scale" in said and "rounds 200, has 50" in said, said
     notebook["rounds"] = 200
     show.table("acfmo/fig1", frame, frame.head(1))
     line = ledger.judge(ledger.load("acfmo").entry("acfmo/claim-extras-mnist"), tmp_path)
