@@ -14,7 +14,7 @@ import yaml
 from PIL import Image
 from toy_workbook import REPOSITORY
 
-from fedlib.commands import catalogue, explain
+from fedlib.commands import catalogue, explain, record_cli, verify_cli
 from fedlib.commands.plan_cli import read
 from fedlib.commands.reports import check
 from fedlib.judging import ledger
@@ -80,6 +80,10 @@ def test_every_command_is_one_that_fedlib_accepts():
             check(read(command[1:])[1], REPOSITORY)
         elif command[:1] == ["explain"]:
             assert explain.find(command[1])
+        elif command[:1] == ["verify"]:
+            verify_cli.read(command[1:])
+        elif command[:1] == ["record"]:
+            record_cli.read(command[1:])
         else:
             check(command, REPOSITORY)
 
