@@ -323,8 +323,8 @@ def test_a_raising_run_is_told_with_its_config_and_worker_and_stops_no_other(clu
 
 @pytest.mark.parametrize("part", ["torch", "code", "kernels of NumPy"])
 def test_workers_of_another_toolchain_are_refused(cluster, store_folder, monkeypatch, part):
-    ours = legs.toolchain()
-    monkeypatch.setattr(legs, "toolchain", lambda: ours | {part: "another"})
+    ours = legs.toolchain(toy_run())
+    monkeypatch.setattr(legs, "toolchain", lambda run: ours | {part: "another"})
     with pytest.raises(study.RunFailed) as failure:
         study.execute([toy_run()], backend="dask")
     told = str(failure.value)
