@@ -225,7 +225,7 @@ def test_a_claim_has_a_drawing_of_its_comparisons_that_reads_its_counts_aloud(vi
     playwright.expect(drawing).to_be_visible()
     assert re.search(r"(\d+ (hold|holds|reversed|undecided|not \w+), )+of \d+", drawing.get_attribute("aria-label"))
     filled, hollow = (
-        drawing.locator(f".{outcome} circle").first.evaluate("mark => getComputedStyle(mark).fill")
+        page.locator(f"svg.forest .{outcome} circle").first.evaluate("mark => getComputedStyle(mark).fill")
         for outcome in ("holds", "undecided")
     )
     assert filled != hollow
