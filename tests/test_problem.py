@@ -234,6 +234,18 @@ def test_tuning_under_a_split_by_client_sees_no_test_sample():
     assert held_out | trained == rows["train"] and not held_out & trained and not held_out & rows["test"]
 
 
+def test_a_client_with_a_single_sample_trains_on_it_and_holds_nothing_back():
+    options = {"samples": 60, "seed": 0, "alpha": 0.1}
+    whole = federate("mnist", "dirichlet", 20, **options)
+    tuning = federate("mnist", "dirichlet", 20, **options, validation_share=0.2)
+    single = [client for client, rows in enumerate(whole.rows) if len(rows) == 1]
+    assert single and all(len(tuning.rows[client]) == 1 for client in single)
+    assert not set(single) & set(tuning.test_clients.tolist())
+    assert len(tuning.y_test) + len(tuning.y) == 60
+    with pytest.raises(ValueError, match="too few samples of their own to train and test"):
+        federate("mnist", "dirichlet", 20, **options, test_share=0.2)
+
+
 def test_a_part_of_the_test_set_makes_no_sense_where_clients_test_on_their_own_samples():
     with pytest.raises(ValueError, match="not with test_share or validation_share"):
         federate("mnist", "iid", 4, test_samples=10, test_share=0.2)

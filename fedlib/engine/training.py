@@ -300,7 +300,7 @@ def train_mean(
     options = {"step": step, "proximal": proximal, "losses": losses}
     means, rest = [], []
     for part in parts:
-        trained = train(federation, cohort.part(part), work, round, **options)
+        trained = train(federation, cohort if len(parts) == 1 else cohort.part(part), work, round, **options)
         means.append(weighted_sum(shares[part], trained.weights))
         rest.append(replace(trained, weights=trained.weights[:0]))  # the models themselves are let go
     memory = {name: torch.cat([trained.memory[name] for trained in rest]) for name in cohort.memory}

@@ -266,8 +266,11 @@ def _split_by_client(
     dataset: data.Dataset, parts: list[np.ndarray], share: float, seed: int, name: str
 ) -> tuple[data.Dataset, list[np.ndarray], torch.Tensor]:
     """A random share of each client's samples, at least one, is kept from training and tested on; whose they are is
-    known. Where clients share samples, nobody trains on one that somebody tests on."""
-    chosen = [_some_of(np.unique(part), share, generator(seed, name, 0, client)) for client, part in enumerate(parts)]
+    known. Where clients share samples, nobody trains on one that somebody tests on. Validation, which asks for the
+    federation's accuracy and nobody's own, takes none from a client that has a single sample."""
+    fewest = 0 if name == "validation" else 1
+    streams = (generator(seed, name, 0, client) for client in range(len(parts)))
+    chosen = [_some_of(np.unique(part), share, fewest, stream) for part, stream in zip(parts, streams, strict=True)]
     tested = np.concatenate(chosen)
     training = [part[~np.isin(part, tested)] for part in parts]
     if empty := [client for client, part in enumerate(training) if len(part) == 0]:
@@ -280,9 +283,9 @@ def _split_by_client(
     return replace(dataset, **changed, writer_test=None if writers is None else writers[tested]), training, owners
 
 
-def _some_of(part: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """A random share, but neither none nor all."""
-    count = min(max(1, round(share * len(part))), max(1, len(part) - 1))
+def _some_of(part: np.ndarray, share: float, fewest: int, rng: np.random.Generator) -> np.ndarray:
+    """A random share, neither none nor all of several; of a single sample, `fewest`."""
+    count = min(max(1, round(share * len(part))), max(fewest, len(part) - 1))
     return np.sort(rng.permutation(part)[:count])
 
 

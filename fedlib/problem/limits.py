@@ -74,10 +74,12 @@ def is_count(kind: Any) -> bool:
     return any(_unwrapped(choice)[0] is int for choice in _choices(kind))
 
 
+@cache
 def _choices(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
+@cache
 def _unwrapped(kind: Any) -> tuple[Any, Limit]:
     """The plain type and its range."""
     if get_origin(kind) is not Annotated:
