@@ -91,8 +91,9 @@ class ReadableACFMO:
         """One round, Eqs. (3), (4), (8), (9) and (20)."""
         beta1, beta2, epsilon = self.options.beta1, self.options.beta2, self.options.epsilon
         g = self.anchor(participants)
-        m = self.each(lambda c, j: beta1 * self.m[c][j] + (1 - beta1) * g[c][j])
-        v = self.each(lambda c, j: beta2 * self.v[c][j] + (1 - beta2) * g[c][j] ** 2)
+        fresh1, fresh2 = (1, 1) if self.options.variant == "unnormalised" else (1 - beta1, 1 - beta2)
+        m = self.each(lambda c, j: beta1 * self.m[c][j] + fresh1 * g[c][j])
+        v = self.each(lambda c, j: beta2 * self.v[c][j] + fresh2 * g[c][j] ** 2)
         lagging = self.options.variant == "printed"
         rate = self.rate(round - 1 if lagging else round)
         step_m, step_v = (self.m, self.v) if lagging else (m, v)

@@ -29,7 +29,7 @@ class ACFMO(Algorithm):
     beta1: Decay = 0.9  # decay of the first moment; 0 is no momentum
     beta2: Decay = 0.999  # decay of the second moment
     epsilon: Positive = 1e-8  # inside the root of Eq. (4)
-    variant: Literal["printed", "current"] = "printed"  # moments and rate of round r-1 as printed, or of round r
+    variant: Literal["printed", "current", "unnormalised"] = "printed"  # how to read Eqs. (4) to (9), see `moments`
 
     def init(self, federation: Federation) -> State:
         require_softmax(federation, "ACFMO")
@@ -45,8 +45,7 @@ class ACFMO(Algorithm):
         clients = self.participants(federation, round)
         weights = state["weights"]
         anchor = engine.pooled_gradient(federation, weights, clients)  # g(w^{r-1}), Eq. (3)
-        m = self.beta1 * state["m"] + (1 - self.beta1) * anchor  # Eq. (8)
-        v = self.beta2 * state["v"] + (1 - self.beta2) * anchor**2  # Eq. (9)
+        m, v = self.moments(state, anchor)
         if self.variant == "printed":
             rate, step_m, step_v = self.rate(round - 1), state["m"], state["v"]
         else:
@@ -54,6 +53,22 @@ class ACFMO(Algorithm):
         accelerated = weights - rate * step_m / engine.root(step_v + self.epsilon)  # w-hat^{r-1}, Eq. (4)
         drift = self.drift(federation, state["feature_counts"], accelerated, anchor, clients, round)
         return state | {"weights": accelerated + rate * drift, "m": m, "v": v}
+
+    def moments(self, state: State, anchor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """m_r and v_r, Eqs. (8) and (9).
+
+        | variant | what the central step of round r uses |
+        |---|---|
+        | printed | moments and rate of round r-1, which do not know this round's gradient |
+        | current | those of round r |
+        | unnormalised | those of round r, the gradient with weight 1: the sums that the rate of Eq. (7) belongs to |
+
+        With unnormalised sums (1 - beta1) m is the running mean, and (1 - beta2) / (1 - beta2^r) v that of the squares:
+        the step is alpha_g^0 times Adam's, whatever the decay rates (Defossez et al., "A simple convergence proof of
+        Adam and Adagrad", 2022).
+        """
+        fresh = (1.0, 1.0) if self.variant == "unnormalised" else (1 - self.beta1, 1 - self.beta2)
+        return self.beta1 * state["m"] + fresh[0] * anchor, self.beta2 * state["v"] + fresh[1] * anchor**2
 
     def drift(
         self,

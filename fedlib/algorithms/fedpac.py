@@ -60,16 +60,18 @@ def class_statistics(federation: Federation) -> State:
     """Inner products of the clients' statistics h_i = (p_i(k) * mean of class k)_k, each client's variance over n_i,
     and the largest eigenvalue of the former.
 
-    Combination weights add up to one, so what all h_i have in common cancels; it is taken out here.
+    The variance is that of the authors' code, sum_k p(k) E|x|^2 - p(k)^2 |mean of class k|^2: that of h_i when a
+    sample's class is drawn along with the sample. Combination weights add up to one, so what all h_i have in
+    common cancels; it is taken out here.
     """
     share = federation.class_counts / federation.sizes.unsqueeze(1)
     means = class_means(federation)[:, :, :-1]
     statistics = (share.unsqueeze(2) * means).flatten(1)
     statistics = statistics - statistics.mean(0)
     squares = torch.stack([(federation.x[rows, :-1] ** 2).sum(1).mean() for rows in federation.rows])
-    within = squares - (share * (means**2).sum(2)).sum(1)  # trace of the within-class covariance
+    spread = squares - (share**2 * (means**2).sum(2)).sum(1)  # of one sample's share in h_i
     gram = engine.product(statistics, statistics.T)
-    variance = within.clamp(min=0) / federation.sizes
+    variance = spread.clamp(min=0) / federation.sizes
     return {"gram": gram, "variance": variance, "largest": torch.tensor(largest_eigenvalue(gram))}
 
 
