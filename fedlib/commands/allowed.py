@@ -68,6 +68,7 @@ OPTIONAL_COUNT = replace(COUNT, optional=True)
 POSITIVE = Allowed(float, above=0)
 NOT_NEGATIVE = Allowed(float, least=0)
 SHARE = Allowed(float, above=0, most=1)
+PERCENT = Allowed(float, above=0, most=100)
 ACCURACY = Allowed(float, above=0, below=1)
 DECAY = Allowed(float, least=0, below=1)
 IMAGES = Allowed(str, names=("mnist", "fashion_mnist", "cifar10", "cifar100", "femnist", "handwriting"), drop_ins=True)
@@ -85,7 +86,7 @@ FEDGS_RIVALS = (
 SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
-    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds"),
+    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds", "tuning_seeds"),
     *("rounds", "tuning_rounds", "passes_rounds", "cnn_rounds", "cifar_rounds", "share_rounds", "crowd_rounds"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stop", "restart", "ban"),
     *("every", "cnn_every", "last"),
@@ -96,7 +97,7 @@ COUNTS = (
 )
 SAMPLES = ("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples")  # null: all
 POSITIVES = (
-    *("lr", "conv_lr", "rates", "client_rates", "momentum_rates", "adaptive_rates", "passes_rate"),
+    *("lr", "conv_lr", "rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates", "passes_rate"),
     *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
     *("ratio", "bandwidth", "snr", "step", "selecting"),
 )
@@ -108,10 +109,11 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(POSITIVES, POSITIVE),
     **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
     **dict.fromkeys(("participations", "shares", "target_share", "decay", "lambdas"), SHARE),
-    "participation": Allowed(float, above=0, most=100),  # percent
+    **dict.fromkeys(("participation", "pixel_levels", "unequal_levels"), PERCENT),
     "threshold": Allowed(float, least=0, most=1),
     "target": ACCURACY,
     "targets": replace(ACCURACY, lengths=(0, 3)),
+    "pixel_targets": ACCURACY,
     "beta1": replace(DECAY, including=(0.6, 0.9)),
     "beta2": replace(DECAY, including=(0.99, 0.999)),
     "data_set": IMAGES,
@@ -124,6 +126,7 @@ ALLOWED: dict[str, Allowed] = {
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
     # where a notebook means something else, or needs more
     "start.here.samples": Allowed(int, least=1, most=60000),
+    **dict.fromkeys(("acfmo.mnist.targets", "acfmo.cifar10.targets"), ACCURACY),
     "acfmo.momentum.l2": POSITIVE,
     "fcbafl.learning.samples": Allowed(int, least=1, most=60000, optional=True),
     **{f"fedacs.{name}.samples": COUNT for name in ("skewness", "comparison", "bandit")},

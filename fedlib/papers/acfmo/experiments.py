@@ -2,14 +2,19 @@
 
 `federation` holds the arguments of `federate` but the seed; `local` holds `steps` and `batch`, which all methods with
 local steps share. Seeds are the outermost loop, so that runs one after another share a federation.
+
+Every method is run with two sets of step sizes (`rates`): the paper's, 0.02 / n_i for all local steps and 0.02 for the
+server's; and each method's own, tuned by one rule.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy import optimize
 
 from fedlib import data, engine
 from fedlib.algorithms.acfmo import ACFMO
@@ -18,27 +23,35 @@ from fedlib.problem.federation import Federation, federate
 from fedlib.runs import tuning
 from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
-from fedlib.runs.tuning import Sweep
+from fedlib.runs.tuning import Point, Sweep
 
-NO_LOCAL_STEPS = "ACFMO, no local steps"  # the ablation
-# Method -> algorithm and the options that make it; those in TUNED take their learning rate from a grid.
+READINGS = ("printed", "current", "unnormalised")  # of Eqs. (4) to (9)
+RIVALS = ("FedDBE", "FedALA", "FedPAC", "FedGH")
+PAPERS, TUNED = "the paper's", "tuned"  # two sets of step sizes
+SAMPLES = {"mnist_hog": 60000, "cifar10_hog": 50000, "cifar10": 50000}  # that clients train on
+LOCAL_RATE = SERVER_RATE = 0.02  # alpha_l and alpha_g^0 of the paper
+
+
+def acfmo(reading: str) -> str:
+    """The name of ACFMO under a reading."""
+    return f"ACFMO, {reading}"
+
+
+# Method -> algorithm and the options that make it.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "ACFMO": ("acfmo", {"variant": "current"}),
-    "ACFMO as printed": ("acfmo", {"variant": "printed"}),
-    "FedDBE": ("feddbe", {}),
-    "FedALA": ("fedala", {}),
-    "FedPAC": ("fedpac", {}),
-    "FedGH": ("fedgh", {}),
-    "FedAvg": ("fedavg", {}),
+    **{acfmo(reading): ("acfmo", {"variant": reading}) for reading in READINGS},
+    **{rival: (rival.lower(), {}) for rival in (*RIVALS, "FedAvg")},
     "Server Adam": ("serveradam", {}),
-    NO_LOCAL_STEPS: ("acfmo", {"variant": "current", "steps": 0}),
 }
-TUNED = ("FedDBE", "FedALA", "FedPAC", "FedGH", "FedAvg", "Server Adam")
+SERVER_STEPS = {**dict.fromkeys(map(acfmo, READINGS), "server_lr"), "Server Adam": "lr"}  # the option of their step
 
 
-def federation_options(data_set: str, clients: int, alpha: float, l2: float) -> dict[str, Any]:
-    """Softmax regression on HoG features; each device draws its class proportions from Dir(alpha)."""
-    return {"data_set": data_set, "partitioner": "dirichlet_clients", "clients": clients, "alpha": alpha, "l2": l2}
+def federation_options(
+    data_set: str, clients: int, alpha: float, l2: float, partitioner: str = "dirichlet_clients"
+) -> dict[str, Any]:
+    """Softmax regression. Each device draws its class proportions from Dir(alpha), and all hold equally many samples;
+    with "dirichlet" each class is divided among the devices by Dir(alpha), and they hold unequally many."""
+    return {"data_set": data_set, "partitioner": partitioner, "clients": clients, "alpha": alpha, "l2": l2}
 
 
 def run(
@@ -63,34 +76,51 @@ def _local_options(algorithm: str, local: dict[str, int]) -> dict[str, int]:
     return {name: local[name] for name in taken}
 
 
+# Step sizes
+
+
+def papers_rates(federation: dict[str, Any]) -> dict[str, Point]:
+    """The paper's step sizes for all: alpha_l / n_i for local steps and FedGH's head, alpha_g^0 at the server.
+
+    They are given as one rate for all devices, which hold equally many samples.
+    """
+    share = LOCAL_RATE * federation["clients"] / SAMPLES[federation["data_set"]]
+    return {
+        method: {SERVER_STEPS[method]: SERVER_RATE} if method in SERVER_STEPS else {"lr": share} for method in METHODS
+    }
+
+
 def tune(
-    federation: dict[str, Any], rates: list[float], participation: float, rounds: int, seed: int, local: dict[str, int]
+    federation: dict[str, Any],
+    rates: list[float],
+    server_rates: list[float],
+    participation: float,
+    rounds: int,
+    seeds: Iterable[int],
+    local: dict[str, int],
 ) -> Sweep:
-    """The best learning rate of every method that needs one."""
-    bases = {name: at_end(name, federation, rounds, local, participation) for name in TUNED}
-    return tuning.tune(bases, {key: {"lr": rates} for key in TUNED}, [seed])
+    """The best step size of every method, by one rule: the clients' `lr`, or the server's step where there is one.
 
-
-def at_end(method: str, federation: dict[str, Any], rounds: int, local: dict[str, int], participation: float) -> Run:
-    """A run that is measured at its end alone, as tuning wants it."""
-    return run(method, federation, rounds, 0, local, every=rounds, participation=participation)
-
-
-def untuned(federation: dict[str, Any], participation: float, rounds: int, seed: int, local: dict[str, int]) -> Run:
-    """ACFMO with the paper's constants, measured where the others are tuned."""
-    return tuning.held_out(at_end("ACFMO", federation, rounds, local, participation), seed, {})
+    ACFMO is tuned over alpha_g^0. Its alpha_l stays the paper's: what the local steps add is far below the last digit.
+    """
+    at_end = {
+        name: run(name, federation, rounds, 0, local, every=rounds, participation=participation) for name in METHODS
+    }
+    grids = {name: {SERVER_STEPS[name]: server_rates} if name in SERVER_STEPS else {"lr": rates} for name in METHODS}
+    return tuning.tune(at_end, grids, list(seeds))
 
 
 def comparison(
     federation: dict[str, Any],
-    rates: dict[str, float],
+    rates: Mapping[str, Mapping[str, Point]],
     levels: list[int],
     rounds: int,
     seeds: range,
     local: dict[str, int],
     every: int,
 ) -> list[Run]:
-    """Figs. 1 to 7: all methods at all participation levels (in percent), several seeds."""
+    """Figs. 1 to 7: all methods at all participation levels (in percent), with each set of step sizes, several
+    seeds."""
     return [
         run(
             method,
@@ -99,13 +129,36 @@ def comparison(
             seed,
             local,
             every,
-            label={"participation": level},
+            label={"rates": name, "participation": level},
             participation=level / 100,
-            **({"lr": rates[method]} if method in rates else {}),
+            **points[method],
         )
         for seed in seeds
         for level in levels
+        for name, points in rates.items()
         for method in METHODS
+    ]
+
+
+def ablation(
+    federation: dict[str, Any], levels: list[int], rounds: int, seeds: range, local: dict[str, int], every: int
+) -> list[Run]:
+    """ACFMO with the paper's constants, under each reading, with its local steps and without."""
+    return [
+        _acfmo(
+            federation,
+            rounds,
+            seed,
+            local | {"steps": steps},
+            level,
+            every,
+            {"reading": reading, "local steps": kind, "participation": level},
+            variant=reading,
+        )
+        for seed in seeds
+        for level in levels
+        for reading in READINGS
+        for kind, steps in (("with", local["steps"]), ("without", 0))
     ]
 
 
@@ -113,36 +166,38 @@ def momentum(
     federation: dict[str, Any],
     beta1: list[float],
     beta2: list[float],
-    level: int,
+    level: float,
     rounds: int,
     seeds: range,
     local: dict[str, int],
     every: int,
 ) -> list[Run]:
-    """Figs. 8 and 9: all pairs of decay rates with this round's moments; as printed for beta2 = 0.999, to compare."""
-    pairs = [("current", b1, b2) for b2 in beta2 for b1 in beta1] + [("printed", b1, 0.999) for b1 in beta1]
+    """Figs. 8 and 9: all pairs of decay rates under each reading."""
+    studied = [
+        {"variant": reading, "beta1": first, "beta2": second}
+        for reading in READINGS
+        for second in beta2
+        for first in beta1
+    ]
     return [
-        _acfmo(federation, rounds, seed, local, level / 100, every, variant=variant, beta1=b1, beta2=b2)
+        _acfmo(federation, rounds, seed, local, level, every, options, **options)
         for seed in seeds
-        for variant, b1, b2 in pairs
+        for options in studied
     ]
 
 
 def step_sizes(
     federation: dict[str, Any],
     server_lrs: list[float],
-    participation: float,
+    level: float,
     rounds: int,
     seed: int,
     local: dict[str, int],
     every: int,
 ) -> list[Run]:
-    """Both readings of Eq. (4) over the server's step alpha_g^0."""
-    return [
-        _acfmo(federation, rounds, seed, local, participation, every, variant=variant, server_lr=server_lr)
-        for variant in ("current", "printed")
-        for server_lr in server_lrs
-    ]
+    """The readings of Eqs. (4) to (9) over the server's step alpha_g^0."""
+    studied = [{"variant": reading, "server_lr": step} for reading in READINGS for step in server_lrs]
+    return [_acfmo(federation, rounds, seed, local, level, every, options, **options) for options in studied]
 
 
 def _acfmo(
@@ -150,16 +205,43 @@ def _acfmo(
     rounds: int,
     seed: int,
     local: dict[str, int],
-    participation: float,
+    level: float,
     every: int,
+    label: dict[str, Any],
     **studied: Any,
 ) -> Run:
-    """A run of ACFMO that is named by the options under study."""
-    options = local | {"participation": participation} | studied
-    return Run("acfmo", federation, rounds, seed, options, every, label=studied)
+    """A run of ACFMO with the options under study."""
+    options = local | {"participation": level / 100} | studied
+    return Run("acfmo", federation, rounds, seed, options, every, label)
 
 
-# Beside the runs: a picture, and the terms of the paper's equations on a federation
+# Beside the runs: the best that any method could reach
+
+
+@computation
+def optimum(data_set: str, l2: float, iterations: int) -> pd.DataFrame:
+    """Where all methods would end: the minimum of the l2-regularised softmax loss of all training samples together.
+
+    Found by L-BFGS from zero in at most so many iterations. One row: scores on the test set, the objective, the largest
+    entry of its gradient that is left, the iterations.
+    """
+    pooled = federate(data_set, "iid", 1, l2=l2)
+
+    def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        single = torch.from_numpy(weights.astype(np.float32))
+        loss = engine.mean_loss(pooled.network, single, pooled.x, pooled.y)
+        slope = engine.mean_gradient(pooled.network, single, pooled.x, pooled.y, l2)
+        return loss + l2 / 2 * float(weights @ weights), slope.numpy().astype(np.float64)
+
+    options = {"maxiter": iterations, "maxfun": 10 * iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-6}
+    found = optimize.minimize(objective, np.zeros(pooled.start.numel()), jac=True, method="L-BFGS-B", options=options)
+    best = torch.from_numpy(found.x.astype(np.float32))
+    scores = engine.evaluate(pooled.network, best, pooled.x_test, pooled.y_test)
+    about = {"objective": float(found.fun), "slope": float(np.abs(found.jac).max()), "iterations": int(found.nit)}
+    return pd.DataFrame([scores | about])
+
+
+# A picture, and the terms of the paper's equations on a federation
 
 
 @computation
@@ -173,9 +255,9 @@ def first_image(data_set: str) -> pd.DataFrame:
 
 @computation
 def first_moves(federation: dict, participation: float, seed: int) -> pd.DataFrame:
-    """How far the first round moves the model, for both readings of Eq. (4)."""
+    """How far the first round moves the model, under each reading of Eqs. (4) to (9)."""
     built, rows = federate(**federation, seed=seed), []
-    for variant in ("printed", "current"):
+    for variant in READINGS:
         method = ACFMO(participation=participation, variant=variant)
         start = method.init(built)
         moved = float((method.round(built, start, 1)["weights"] - start["weights"]).norm())
@@ -185,9 +267,11 @@ def first_moves(federation: dict, participation: float, seed: int) -> pd.DataFra
 
 @computation
 def local_weight(federation: dict, levels: list[float], local: dict[str, int], rounds: int, seed: int) -> pd.DataFrame:
-    """Length of the central step and of the local part of Eq. (20), round by round, for several participation levels.
+    """What a round of ACFMO is made of, round by round, for several participation levels.
 
-    The local part is too small for the weights' last digit, so it is measured before it is added.
+    `central` is the length of the central step and `local` that of the local part of Eq. (20), which is too small for
+    the weights' last digit, so it is measured before it is added; `ratio` is local / central. `shift` is |g(w) -
+    g(w-hat)| / |g(w-hat)|: how far the anchor that Eq. (14) adds is from the gradient where Eq. (12) subtracts.
     """
     built, rows = federate(**federation, seed=seed), []
     for level in levels:
@@ -195,20 +279,20 @@ def local_weight(federation: dict, levels: list[float], local: dict[str, int], r
         state = method.init(built)
         for round in range(1, rounds + 1):
             after = replace(method, steps=0).round(built, state, round)
-            central = float((after["weights"] - state["weights"]).norm())
-            part = _local_length(method, built, state, after, round)
-            lengths = {"central": central, "local": part, "ratio": part / central}
-            rows.append({"participation": level, "round": round} | lengths)
+            rows.append({"participation": level, "round": round} | _lengths(method, built, state, after, round))
             state = after
     return pd.DataFrame(rows)
 
 
-def _local_length(method: ACFMO, federation: Federation, state: dict, after: dict, round: int) -> float:
-    """Of what the devices' drift would add to the model after the central step."""
+def _lengths(method: ACFMO, federation: Federation, state: dict, after: dict, round: int) -> dict[str, float]:
+    """Of the central step, of what the devices' drift would add after it, and of the anchor's shift."""
     clients = method.participants(federation, round)
-    anchor = engine.pooled_gradient(federation, state["weights"], clients)
-    added = method.drift(federation, state["feature_counts"], after["weights"], anchor, clients, round)
-    return method.rate(round) * float(added.norm())
+    anchor, there = (engine.pooled_gradient(federation, at["weights"], clients) for at in (state, after))
+    drift = method.drift(federation, state["feature_counts"], after["weights"], anchor, clients, round)
+    central = float((after["weights"] - state["weights"]).norm())
+    part = method.rate(round) * float(drift.norm())
+    shift = float((anchor - there).norm() / there.norm())
+    return {"central": central, "local": part, "ratio": part / central, "shift": shift}
 
 
 @computation

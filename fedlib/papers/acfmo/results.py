@@ -1,31 +1,219 @@
 """The numbers of the ACFMO notebooks: of the runs, of the stability of momentum, of the convergence theory."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedlib.judging import ledger
-from fedlib.papers.acfmo.experiments import NO_LOCAL_STEPS
+from fedlib.judging.statistics import estimate
+from fedlib.papers.acfmo.experiments import READINGS, RIVALS, acfmo
+from fedlib.runs.tuning import Sweep
+
+HALF_A_POINT = 0.005  # what rounding to whole percent hides
+
+# What travels between a device and the server in a round, in vectors of the model's size: method -> down, up, what
+VECTORS: dict[str, tuple[int, int, str]] = {
+    "ACFMO": (3, 2, "the model, the accelerated model and the anchor; the gradient and the trained model"),
+    "FedDBE": (1, 1, "the model; the trained model"),
+    "FedALA": (1, 1, "the model; the trained model"),
+    "FedPAC": (1, 2, "the combined head; the trained head and the class statistics"),
+    "FedGH": (1, 1, "the head; the class prototypes"),
+    "FedAvg": (1, 1, "the model; the trained model"),
+    "Server Adam": (1, 1, "the model; the gradient"),
+}
+
+
+def vectors(method: str) -> int:
+    """Vectors of the model's size that a device and the server exchange in a round; ACFMO's readings are alike."""
+    down, up, _ = VECTORS[method.split(",")[0]]
+    return down + up
+
+
+def traffic() -> pd.DataFrame:
+    """What each method sends, for reading."""
+    rows = [(method, down, up, down + up, what) for method, (down, up, what) in VECTORS.items()]
+    return pd.DataFrame(rows, columns=["method", "down", "up", "together", "what"]).set_index("method")
+
+
+# What is printed
 
 
 def printed(id: str) -> dict[int, float]:
-    """What the paper prints for ACFMO in a figure of accuracies, as shares, by participation level."""
+    """What the paper prints for ACFMO in a figure, by participation level, in our unit; of "over 95" the 95."""
     entry = ledger.load("acfmo").entry(id)
-    ((levels,), row) = entry.blocks[0].columns.values(), entry.blocks[0].printed["ACFMO"]
-    return {level: value / entry.scale for level, value in zip(levels, row, strict=True)}
+    ((levels,), row) = entry.blocks[0].columns.values(), entry.blocks[0].printed[acfmo(READINGS[0])]
+    return {level: ledger.printed_range(value)[0] / entry.scale for level, value in zip(levels, row, strict=True)}
+
+
+def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:
+    """Rounds until ACFMO has the accuracy that a figure prints for its level, beside those printed in a table.
+
+    Half a point less counts as reached, as it would be printed the same. `spare` is printed rounds less ours; a run
+    that never arrives counts as one round more than it had.
+    """
+    entry = ledger.load("acfmo").entry(table)
+    ((levels,), row) = entry.blocks[0].columns.values(), entry.blocks[0].printed[acfmo(READINGS[0])]
+    most = {level: ledger.printed_range(cell)[1] for level, cell in zip(levels, row, strict=True) if cell is not None}
+    targets = printed(figure)
+    ours = frame[frame["method"].isin(map(acfmo, READINGS)) & frame["participation"].isin(most)]
+    parts = [
+        speed(runs, ["rates", "method", "participation"], [targets[level] - HALF_A_POINT]).assign(printed=most[level])
+        for level, runs in ours.groupby("participation", sort=False)
+    ]
+    rounds = pd.concat(parts, ignore_index=True)
+    return rounds.assign(spare=rounds["printed"] - rounds["rounds_to_target"])
+
+
+# Of the runs
+
+
+def speed(frame: pd.DataFrame, keys: list[str], targets: list[float]) -> pd.DataFrame:
+    """One row per run and target: rounds, and vectors per participating device, until the accuracy is first reached.
+
+    A run that never arrives counts as one round more than it had; `reached` says so.
+    """
+    rows = []
+    for labels, run in frame.groupby([*keys, "seed"], sort=False):
+        names = dict(zip([*keys, "seed"], labels, strict=True))
+        for target in targets:
+            hits = run.loc[run["accuracy"] >= target, "round"]
+            rounds = int(hits.min()) if len(hits) else int(run["round"].max()) + 1
+            cost = rounds * vectors(names["method"])
+            arrived = {"rounds_to_target": rounds, "vectors_to_target": cost, "reached": len(hits) > 0}
+            rows.append(names | {"target": target} | arrived)
+    return pd.DataFrame(rows)
+
+
+def speed_table(speeds: pd.DataFrame, value: str = "rounds_to_target") -> pd.DataFrame:
+    """For reading: the mean over seeds; "never" where no run arrives, with a > where only some do."""
+
+    def cell(runs: pd.DataFrame) -> str:
+        mark = "" if runs["reached"].all() else ">"
+        return f"{mark}{runs[value].mean():.0f}" if runs["reached"].any() else "never"
+
+    columns = ["rates", "method", "participation", "target"]
+    cells = speeds.groupby(columns, sort=False)[[value, "reached"]].apply(cell)
+    return cells.unstack(["participation", "target"], sort=False)
+
+
+def leads(ends: pd.DataFrame) -> pd.DataFrame:
+    """By how much ACFMO ends above each rival: one row per reading, rival, set of step sizes, level and seed."""
+    keys = [name for name in ("features", "rates", "participation", "seed") if name in ends]
+    wide = ends.pivot_table(index=keys, columns="method", values="accuracy")
+    rows = [
+        (wide[acfmo(reading)] - wide[rival]).rename("lead").reset_index().assign(reading=reading, rival=rival)
+        for reading in READINGS
+        for rival in RIVALS
+        if rival in wide
+    ]
+    return pd.concat(rows, ignore_index=True)
+
+
+def lead_table(ahead: pd.DataFrame, figure: str) -> pd.DataFrame:
+    """Leads in points with their 95% intervals, one row per level and rival, beside the lead that the paper prints."""
+    columns = {"printed": _printed_leads(figure)}
+    for (rates, reading), runs in ahead.groupby(["rates", "reading"], sort=False):
+        columns[f"{reading}, {rates}"] = runs.groupby(["participation", "rival"], sort=False)["lead"].apply(in_points)
+    return pd.DataFrame(columns).dropna(how="all", subset=list(columns)[1:]).fillna("")
+
+
+def _printed_leads(figure: str) -> pd.Series:
+    """Printed accuracy of ACFMO less that of each rival: a range or a bound where these are printed as such."""
+    block = ledger.load("acfmo").entry(figure).blocks[0]
+    ((levels,), ours) = block.columns.values(), printed(figure)
+    cells = {}
+    for position, level in enumerate(levels):
+        for rival in RIVALS:
+            low, high = ledger.printed_range(block.printed[rival][position])
+            most = 100 * ours[level] - low
+            least = 100 * ours[level] - high
+            cells[level, rival] = f">{least:g}" if np.isinf(most) else f"{least:g}" + f"..{most:g}" * (most > least)
+    return pd.Series(cells)
+
+
+def in_points(differences: pd.Series) -> str:
+    """Mean and 95% interval of a difference of shares, in points."""
+    seen = estimate(differences)
+    interval = seen.interval()
+    words = f"{100 * seen.mean:+.2f}"
+    return words if interval is None else f"{words} [{100 * interval[0]:+.2f}, {100 * interval[1]:+.2f}]"
 
 
 def ablation(ends: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of ACFMO with and without its local steps, and the difference; one row per participation and seed."""
-    pair = ends[ends["method"].isin(["ACFMO", NO_LOCAL_STEPS])]
-    wide = pair.pivot_table(index=["participation", "seed"], columns="method", values="accuracy").reset_index()
-    return wide.assign(difference=wide["ACFMO"] - wide[NO_LOCAL_STEPS])
+    """Accuracy with and without local steps, and the difference; one row per reading, participation and seed."""
+    keys = ["reading", "participation", "seed"]
+    wide = ends.pivot_table(index=keys, columns="local steps", values="accuracy", sort=False).reset_index()
+    return wide.assign(difference=wide["with"] - wide["without"])
 
 
-def effective_steps(beta1: list[float], beta2: list[float], server_lr: float = 0.02) -> pd.DataFrame:
-    """alpha_g^0 (1 - beta1) / sqrt(1 - beta2), where Eq. (7) takes the server's step, for each pair of decay rates."""
-    steps = {b2: {b1: server_lr * (1 - b1) / np.sqrt(1 - b2) for b1 in beta1} for b2 in beta2}
+def coinciding(frame: pd.DataFrame, value: str, panels: list[str], hue: str = "method", within: float = 0.002):
+    """Which lines of a figure cannot be told apart: pairs whose means over seeds differ by at most `within` in every
+    measured round of every panel that has both. One row per pair, with the largest difference."""
+    means = frame.groupby([*panels, "round", hue], sort=False)[value].mean().unstack(hue, sort=False)
+    gaps = {(a, b): (means[a] - means[b]).abs().max() for a, b in combinations(means, 2)}
+    close = [(a, b, gap) for (a, b), gap in gaps.items() if gap <= within]
+    return pd.DataFrame(close, columns=["line", "coincides with", "largest difference"])
+
+
+def distances(ends: pd.DataFrame, figure: str) -> pd.DataFrame:
+    """How far ACFMO ends from the accuracy that a figure prints for it: one row per run, `distance` as a share."""
+    ours = ends[ends["method"].isin(map(acfmo, READINGS))]
+    wanted = ours["participation"].map(printed(figure))
+    return ours.assign(distance=(ours["accuracy"] - wanted).abs())
+
+
+def features_table(apart: pd.DataFrame, optima: dict[str, float], figure: str) -> pd.DataFrame:
+    """For reading: where ACFMO ends in percent with each kind of features, beside their optimum and what is printed."""
+    means = apart.groupby(["method", "features", "participation"], sort=False)["accuracy"].mean().mul(100).round(1)
+    text = means.unstack("participation").astype(object).fillna("")
+    text["optimum"] = [round(100 * optima[features], 1) for _, features in text.index]
+    print_row = {level: f"{100 * share:g}" for level, share in printed(figure).items() if level in text}
+    text.loc[("the paper prints", ""), :] = pd.Series(print_row).reindex(text.columns).fillna("")
+    return text
+
+
+def sweep_table(tuned: Sweep) -> pd.DataFrame:
+    """For reading: mean scores on held-out samples in percent by method and step size, and the best step size."""
+    means = tuned.means()
+    means["step size"] = means[[name for name in ("lr", "server_lr") if name in means]].bfill(axis=1).iloc[:, 0]
+    scores = means.pivot(index="method", columns="step size", values="score").loc[list(tuned.best)]
+    best = {method: next(iter(point.values())) for method, point in tuned.best.items()}
+    return scores.mul(100).round(1).astype(object).fillna("").assign(best=pd.Series(best))
+
+
+# Of the grid of decay rates
+
+
+def grid_ends(frame: pd.DataFrame, last: int) -> pd.DataFrame:
+    """One row per run: mean accuracy and loss of the last measurements, and how rough both curves are in the second
+    half: the standard deviation of the change between measurements."""
+    rows = []
+    for labels, run in frame.groupby(["variant", "beta1", "beta2", "seed"], sort=False):
+        tail, half = run.tail(last), run.tail(len(run) // 2)
+        names = dict(zip(["variant", "beta1", "beta2", "seed"], labels, strict=True))
+        rough = {"roughness": half["accuracy"].diff().std(), "loss_roughness": half["loss"].diff().std()}
+        rows.append(names | tail[["accuracy", "loss"]].mean().to_dict() | rough)
+    ends = pd.DataFrame(rows)
+    return ends.assign(pair=pair(ends["beta1"], ends["beta2"]))
+
+
+def pair(beta1: pd.Series, beta2: pd.Series) -> pd.Series:
+    """A pair of decay rates in words: "0.6 and 0.99"."""
+    return beta1.map("{:g}".format) + " and " + beta2.map("{:g}".format)
+
+
+def ranges_of_beta1(ends: pd.DataFrame) -> pd.DataFrame:
+    """The best accuracy with beta1 of 0.6 and more, and with less: one row each per reading, beta2 and seed."""
+    named = ends.assign(range=np.where(ends["beta1"] >= 0.6, "0.6 and more", "below 0.6"))
+    return named.groupby(["variant", "beta2", "seed", "range"], sort=False, as_index=False)["accuracy"].max()
+
+
+def effective_steps(beta1: list[float], beta2: list[float]) -> pd.DataFrame:
+    """(1 - beta1) / sqrt(1 - beta2), by which Eq. (7) multiplies Adam's step where the moments are normalised, for each
+    pair of decay rates. With unnormalised moments it is one."""
+    steps = {second: {first: (1 - first) / np.sqrt(1 - second) for first in beta1} for second in beta2}
     return pd.DataFrame(steps).rename_axis(index="beta1", columns="beta2")
 
 
