@@ -17,8 +17,10 @@ from fedlib.engine import readable
 from fedlib.engine.minibatches import client_minibatches
 from fedlib.judging import checks, ledger
 from fedlib.papers.fcbafl import audits, experiments, pictures, results
-from fedlib.problem import layout
+from fedlib.problem import federate, layout
+from fedlib.problem.skew import class_counts
 from fedlib.problem.streams import generator
+from fedlib.runs.tuning import Sweep
 from fedlib.wireless import Scenario
 
 pytestmark = pytest.mark.usefixtures("empty_store")
@@ -233,26 +235,78 @@ def test_exact_local_solutions_of_the_toy_overshoot_by_the_spread_of_curvatures(
 # --- the learning experiments -----------------------------------------------------------------------------------------
 
 
-def test_curves_share_the_step_size_of_the_largest_eta_but_for_fedavg():
-    best = {"FedAvg": 0.8, "FCBAFL, eta 0.2": 0.4, "FCBAFL, eta 1.0": 0.1}
-    lines = experiments.at_one_step(best, [0.2, 1.0])
-    assert {title: line.lr for title, line in lines.items()} == {
-        "FedAvg": 0.8,
-        "FedAvg, shared step": 0.1,
-        "FCBAFL, eta 0.2": 0.1,
-        "FCBAFL, eta 1.0": 0.1,
+ETAS = {"minibatch": [0.5, 1.0], "full": [0.2, 0.5, 1.0]}
+PRINTED = experiments.as_printed(10, 500, 0.2, 0.001, 20, ETAS, rounds=7)
+FEDL = experiments.as_fedl(10, 500, 2, 20, {"minibatch": [0.2], "full": [0.2, 4.0]}, rounds=9)
+
+
+def test_as_printed_all_devices_iterate_and_as_fedl_a_few_pass_over_their_data():
+    printed, fedl = (
+        {batch: experiments.run(setting, experiments.Curve(0.2, 0.1), batch, 0, 3).options for batch in (20, "full")}
+        for setting in (PRINTED, FEDL)
+    )
+    assert (printed[20]["steps"], printed[20]["epochs"], printed[20]["batch"]) == (20, None, 20)
+    assert (fedl[20]["steps"], fedl[20]["epochs"], fedl[20]["batch"]) == (None, 20, 20)
+    for options in (printed["full"], fedl["full"]):  # a pass in full batches is one iteration
+        assert (options["steps"], options["epochs"], options["batch"]) == (20, None, None)
+    assert fedl[20]["participation"] == 0.2 and "participation" not in printed[20]
+
+
+def test_both_settings_are_federations_whose_devices_test_on_a_quarter_of_their_samples():
+    for setting in (PRINTED, FEDL):
+        fed = federate(**setting.federation, seed=0)
+        assert fed.clients == 10 and abs(len(fed.y_test) / 500 - 0.25) < 0.01
+    counts = class_counts(fed.y.numpy(), [rows.numpy() for rows in fed.rows], 10)  # of the last, as FEDL
+    assert (counts > 0).sum(axis=1).max() == 3
+
+
+def test_every_curve_gets_its_own_step_or_all_get_the_same():
+    scores = {20: {"FedAvg": 0.8, "FCBAFL, eta 0.5": 0.4, "FCBAFL, eta 1.0": 0.1}}
+    sweeps = {
+        batch: Sweep(pd.DataFrame(), {name: {"lr": lr} for name, lr in best.items()}) for batch, best in scores.items()
     }
-    products = [curve.eta * curve.lr for curve in experiments.at_equal_product(best, [0.2, 1.0]).values()]
-    np.testing.assert_allclose(products, 0.1)
+    curves = experiments.own_steps(PRINTED, sweeps)[20]
+    assert [(curve.eta, curve.lr) for curve in curves] == [(None, 0.8), (0.5, 0.4), (1.0, 0.1)]
+    common = experiments.one_step(PRINTED, [20, "full"], 0.3)
+    assert [curve.eta for curve in common["full"]] == [None, 0.2, 0.5, 1.0]
+    assert {curve.lr for lines in common.values() for curve in lines} == {0.3}
+    small, large = experiments.at_equal_product(experiments.Curve(1.0, 0.1), 0.2)
+    assert small.eta * small.lr == pytest.approx(large.eta * large.lr) and small.lr == pytest.approx(0.5)
 
 
 def test_runs_carry_the_batch_and_the_eta_to_the_algorithm():
-    problem = experiments.federation_options(10, 0.2, 0.001, 500)
-    curves = {"FedAvg": experiments.Curve(None, 0.1), "FCBAFL, eta 0.5": experiments.Curve(0.5, 0.2)}
-    runs = experiments.comparison(problem, curves, [20, experiments.FULL], 7, range(2), steps=3)
+    curves = {batch: [experiments.Curve(None, 0.1), experiments.Curve(0.5, 0.2)] for batch in (20, experiments.FULL)}
+    runs = experiments.comparison(PRINTED, curves, experiments.OWN_STEP, range(2))
     assert len(runs) == 8 and {run.rounds for run in runs} == {7}
     assert [run.options["batch"] for run in runs[:4]] == [20, 20, None, None]
     assert runs[0].algorithm == "localdescent" and runs[1].options["eta"] == 0.5
+    assert {run.label["step"] for run in runs} == {"own step"}
+
+
+def test_energy_to_the_target_is_rounds_times_the_mean_of_the_channel_draws():
+    ends = pd.DataFrame(
+        {
+            "setting": "as printed",
+            "step": "own step",
+            "curve": ["FedAvg", "FCBAFL, eta 1.0"],
+            "batch": "20",
+            "seed": 0,
+            "rounds_to_target": [10, 4],
+            "reached": True,
+        }
+    )
+    joules = pd.DataFrame(
+        {
+            "setting": "as printed",
+            "reading": "samples counted",
+            "method": ["FedAvg", "FedAvg", "FCBAFL", "FCBAFL"],
+            "batch": "20",
+            "seed": [0, 1, 0, 1],
+            "energy_j": [100.0, 300.0, 500.0, 700.0],
+        }
+    )
+    spent = results.energy_to_target(ends, joules).set_index("curve")["energy_kj"]
+    assert spent["FedAvg"] == pytest.approx(2.0) and spent["FCBAFL, eta 1.0"] == pytest.approx(2.4)
 
 
 # --- the energy experiments -------------------------------------------------------------------------------------------

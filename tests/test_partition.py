@@ -21,6 +21,7 @@ SPLITS = {  # every partitioner with the arguments a paper gives it
     "shards": {"per_client": 2},
     "dirichlet": {"alpha": 0.3},
     "dirichlet_clients": {"alpha": 0.5},
+    "lognormal_labels": {"per_client": 3},
     "dominance": {"alphas": 0.5},
     "uniform_skew": {},
     "inverse_pareto_skew": {},
@@ -34,6 +35,7 @@ KNOWN = {  # of 10 clients, seed 0
     "shards": "97c3f3f03d760efe",
     "dirichlet": "619cc5e33fce6250",
     "dirichlet_clients": "1f0b0480e592249f",
+    "lognormal_labels": "e02941a7da3a7ea4",
     "dominance": "94487302a83b48d9",
     "uniform_skew": "87eb1853b6a14b93",
     "inverse_pareto_skew": "a41cf87fd976ec84",
@@ -186,6 +188,34 @@ def test_known_splits_keep_their_fingerprints():
 def test_dirichlet_with_huge_alpha_approaches_iid():
     held = counts(partition.dirichlet(LABELS, 10, 1e8, rng=generator()))
     assert np.abs(held - 50).max() <= 1
+
+
+@modest
+@given(st.integers(1, 4), st.integers(1, 30), st.floats(0, 3), st.integers(0, 20), seeds)
+def test_lognormal_labels_deal_every_sample_once_and_each_client_its_own_classes(per_client, more, spread, least, seed):
+    clients = 10 + more
+    parts = partition.lognormal_labels(LABELS, clients, per_client, rng=generator(seed), spread=spread, least=least)
+    assert_every_sample_dealt_once(parts, len(LABELS))
+    for client, held in enumerate(counts(parts)):
+        classes = [(client * 10 // clients + step) % 10 for step in range(per_client)]
+        assert set(np.flatnonzero(held)) <= set(classes) and held[classes].min() >= least
+
+
+def test_lognormal_labels_without_spread_are_even_and_with_it_differ_by_orders_of_magnitude():
+    even, spread = (
+        np.array([len(part) for part in split("lognormal_labels", clients=100, spread=spread, least=1)])
+        for spread in (0, 2.0)
+    )
+    assert even.max() - even.min() <= 3 and spread.max() > 20 * spread.min()
+
+
+def test_lognormal_labels_that_cannot_be_dealt_are_an_error():
+    with pytest.raises(ValueError, match="per_client is 11: there are only 10 classes"):
+        split("lognormal_labels", per_client=11)
+    with pytest.raises(ValueError, match="leave a class without a client"):
+        split("lognormal_labels", clients=3)
+    with pytest.raises(ValueError, match="need more than the 500 samples of the rarest class"):
+        split("lognormal_labels", clients=100, least=20)
 
 
 def test_dirichlet_clients_with_huge_alpha_approach_iid():
@@ -372,6 +402,8 @@ WRONG = {  # for every argument of any partitioner, values that it must refuse
         [0.5] * 9 + [np.nan],
         [[0.5] * 10],
     ],
+    "spread": [*NO_NUMBERS, None, -0.1, 11],
+    "least": [*NO_COUNTS, None],
     "s": [*NO_NUMBERS, None, 0],
     "median": [*NO_NUMBERS, None, 0, 3.0],
     "largest": [*NO_NUMBERS, None, 0, 0.2, 1e308],

@@ -1,5 +1,6 @@
 """FCBAFL, the learning part (Qiu, Li, Li, Xiao: "FCBAFL: An Energy-Conserving Federated Learning Approach in Industrial
-Internet of Things", KSII TIIS 18(9), 2024), Section 2.1. The energy part is `fedlib.wireless`.
+Internet of Things", KSII TIIS 18(9), 2024), Section 2.1. The energy part is `fedlib.wireless`. The method is FEDL's
+(Dinh et al.: "Federated Learning Over Wireless Networks", IEEE/ACM ToN 29(1), 2021).
 
 Device n does not descend its own loss F_n but a surrogate, equation (5), whose gradient is (6):
 

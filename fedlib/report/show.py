@@ -8,6 +8,7 @@ import base64
 import inspect
 import io
 import os
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn
-from IPython.display import display
+from IPython.display import display, update_display
 from matplotlib.figure import Figure
 
 from fedlib.data.files import write_atomically
@@ -28,6 +29,7 @@ from fedlib.runs.store import REPOSITORY
 
 PALETTE = "colorblind"
 DPI = 110
+OPENING = "opening"  # under this name the display at the top of a notebook is found again
 PLAIN = (bool, int, float, str, list, type(None))  # what a parameter may be
 
 
@@ -147,6 +149,12 @@ def mean_sd(
     )
 
 
+def source(*functions: Callable[..., Any]) -> None:
+    """Show the code of functions or methods, as it runs."""
+    for function in functions:
+        _markdown(f"```python\n{textwrap.dedent(inspect.getsource(function)).rstrip()}\n```", role="source")
+
+
 def say(text: str, **values: Any) -> None:
     """Show Markdown whose numbers are not typed but looked up: `{fedsr/claim-above.measured}`, `{gap:.1f}`.
 
@@ -154,6 +162,19 @@ def say(text: str, **values: Any) -> None:
     be. A name that nobody knows is a LookupError with the near ones.
     """
     _markdown(prose.fill(text, _line, values), role="said")
+
+
+def opening() -> None:
+    """The place at the top of a notebook where its answer will stand, once `answer` has been called below."""
+    text = "*The answer appears here once all cells have run.*"
+    display(_as_markdown(text), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
+
+
+def answer(text: str, **values: Any) -> None:
+    """What the notebook found, said here and at its `opening`; text and values as for `say`."""
+    filled = prose.fill(text, _line, values)
+    _markdown(filled, role="said")
+    update_display(_as_markdown(filled), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
 
 
 def _line(id: str) -> dict[str, Any]:
@@ -178,7 +199,11 @@ def verdicts(*ids: str) -> None:
 
 
 def _markdown(text: str, **about: Any) -> None:
-    display({"text/markdown": text, "text/plain": text}, raw=True, metadata={"fedlib": about})
+    display(_as_markdown(text), raw=True, metadata={"fedlib": about})
+
+
+def _as_markdown(text: str) -> dict[str, str]:
+    return {"text/markdown": text, "text/plain": text}
 
 
 def _comparisons(line: dict[str, Any]) -> None:

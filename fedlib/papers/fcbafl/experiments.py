@@ -1,7 +1,8 @@
 """The experiments of the FCBAFL paper: runs of the learning (Figs. 2 to 5), sweeps of the energy (Figs. 6 to 8).
 
-Learning: a curve is FedAvg (eta None) or FCBAFL with one eta, at one step size. A batch is a number of samples or
-"full".
+Learning: the surrogate is that of FEDL (Dinh et al., 2021; the paper's reference [14]), so it is run as printed and as
+FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, at one step size: its own best, or one
+for all. A batch is a number of samples or "full".
 
 Energy: what a round costs under each scheme of frequency and bandwidth, over many channel draws. Sending and computing
 are kept apart, an axis of two in front: no scheme looks at the capacitance sigma, so a map over sigma only weighs the
@@ -11,7 +12,7 @@ two anew. A scheme "as printed" ignores the deadline; without the words, devices
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,9 @@ from fedlib.runs.tuning import Sweep
 from fedlib.wireless import Devices, Scenario
 
 FULL = "full"
-SHARED_STEP = "FedAvg, shared step"
+PRINTED, FEDL = "as printed", "as FEDL"  # settings of the learning
+OWN_STEP, ONE_STEP = "own step", "one step"  # every curve at its best step size, or all at the same
+TEST_SHARE = 0.25  # of each device's samples
 AS_PRINTED = " as printed"
 Costs = dict[str, np.ndarray]  # scheme -> (sending and computing, points of the sweep, draws) in joules
 Schemes = Callable[[Devices, np.ndarray | float, int], Costs]  # of devices, deadline in s and seed
@@ -42,80 +45,103 @@ class Curve(NamedTuple):
     lr: float
 
 
+@dataclass(frozen=True)
+class LearningSetting:
+    """A way to set the learning up: whose data, what a device does in a round, and which eta are shown."""
+
+    name: str
+    federation: dict[str, Any]
+    local: dict[str, Any]  # Q_l, as iterations (`steps`) or as passes over the data (`epochs`), and who takes part
+    etas: dict[str, list[float]]  # of minibatches and of full batches
+    rounds: int
+
+    def etas_at(self, batch: int | str) -> list[float]:
+        return self.etas["full" if batch == FULL else "minibatch"]
+
+    def work_at(self, batch: int | str) -> dict[str, Any]:
+        """The local work; a pass over the data in full batches is one iteration."""
+        if batch != FULL:
+            return self.local | {"batch": batch}
+        return self.local | {"batch": None, "steps": self.local["steps"] or self.local["epochs"], "epochs": None}
+
+
 def curve_name(eta: float | None) -> str:
     """How a curve is called in figures and in the ledger."""
     return "FedAvg" if eta is None else f"FCBAFL, eta {eta}"
 
 
-def federation_options(devices: int, alpha: float, l2: float, samples: int | None) -> dict[str, Any]:
-    """Softmax regression on MNIST's pixels; each digit is dealt in shares from Dir(alpha), so sizes differ, too."""
+def as_printed(
+    devices: int, samples: int | None, alpha: float, l2: float, steps: int, etas: dict[str, list[float]], rounds: int
+) -> LearningSetting:
+    """What the paper says: all devices, Q_l iterations, a 75/25 split of each device's samples. The rest is ours: each
+    digit is dealt in shares from Dir(alpha), so sizes differ, too; pixels as shares of one."""
     split = {"partitioner": "dirichlet", "clients": devices, "alpha": alpha}
-    return {"data_set": "mnist", "samples": samples, "l2": l2} | split
+    federation = {"data_set": "mnist", "samples": samples, "l2": l2, "test_share": TEST_SHARE} | split
+    return LearningSetting(PRINTED, federation, {"steps": steps, "epochs": None}, etas, rounds)
 
 
-def run(
-    federation: dict[str, Any],
-    title: str,
-    curve: Curve,
-    batch: int | str,
-    rounds: int,
-    seed: int,
-    every: int = 1,
-    **options: Any,
-) -> Run:
-    """One run; `options` hold what all curves share, the local iterations Q_l above all."""
+def as_fedl(
+    devices: int, samples: int | None, participants: int, epochs: int, etas: dict[str, list[float]], rounds: int
+) -> LearningSetting:
+    """What FEDL, the source of the method, does on MNIST: three neighbouring digits per device in log-normal amounts,
+    standardised pixels, no l2 term, a few devices per round, Q_l passes over the data."""
+    split = {"partitioner": "lognormal_labels", "clients": devices, "per_client": 3}
+    federation = {"data_set": "mnist", "samples": samples, "standardise": "feature", "test_share": TEST_SHARE} | split
+    local = {"steps": None, "epochs": epochs, "participation": participants / devices}
+    return LearningSetting(FEDL, federation, local, etas, rounds)
+
+
+def run(setting: LearningSetting, curve: Curve, batch: int | str, seed: int, rounds: int, every: int = 1) -> Run:
+    """One run of a curve."""
     algorithm, eta = ("localdescent", {}) if curve.eta is None else ("fcbafl", {"eta": curve.eta})
-    local = {"lr": curve.lr, "batch": None if batch == FULL else batch}
-    label = {"curve": title, "eta": np.nan if curve.eta is None else curve.eta, "batch": batch, "lr": curve.lr}
-    return Run(algorithm, federation, rounds, seed, options | eta | local, every, label)
-
-
-def tune(
-    federation: dict[str, Any],
-    etas: list[float],
-    rates: list[float],
-    batch: int,
-    rounds: int,
-    seed: int,
-    **options: Any,
-) -> Sweep:
-    """The best step size of FedAvg and of every eta."""
-    curves = {curve_name(eta): Curve(eta, rates[0]) for eta in (None, *etas)}
-    bases = {
-        title: run(federation, title, curve, batch, rounds, 0, every=rounds, **options)
-        for title, curve in curves.items()
+    label = {
+        "setting": setting.name,
+        "curve": curve_name(curve.eta),
+        "eta": np.nan if curve.eta is None else curve.eta,
+        "batch": str(batch),
+        "lr": curve.lr,
     }
-    return tuning.tune(bases, {key: {"lr": rates} for key in bases}, [seed])
+    return Run(
+        algorithm, setting.federation, rounds, seed, setting.work_at(batch) | eta | {"lr": curve.lr}, every, label
+    )
 
 
-def at_one_step(best: dict[str, float], etas: list[float]) -> dict[str, Curve]:
-    """FedAvg at its best step size, FCBAFL with every eta at that of the largest eta, and FedAvg at that one, too."""
-    shared = best[curve_name(max(etas))]
-    ours = {curve_name(eta): Curve(eta, shared) for eta in etas}
-    return {curve_name(None): Curve(None, best[curve_name(None)]), SHARED_STEP: Curve(None, shared)} | ours
+def tune(setting: LearningSetting, rates: list[float], batch: int | str, rounds: int, seed: int) -> Sweep:
+    """The best step size of FedAvg and of every eta, at one size of batches."""
+    etas = {curve_name(eta): eta for eta in (None, *setting.etas_at(batch))}
+    bases = {name: run(setting, Curve(eta, rates[0]), batch, 0, rounds, every=rounds) for name, eta in etas.items()}
+    return tuning.tune(bases, {name: {"lr": rates} for name in bases}, [seed])
 
 
-def at_equal_product(best: dict[str, float], etas: list[float]) -> dict[str, Curve]:
-    """The smallest and the largest eta, each at the step size that makes eta times step the best of the largest."""
-    product = max(etas) * best[curve_name(max(etas))]
-    return {curve_name(eta): Curve(eta, product / eta) for eta in (min(etas), max(etas))}
+def own_steps(setting: LearningSetting, sweeps: dict[int | str, Sweep]) -> dict[int | str, list[Curve]]:
+    """Every curve at the step size that is best for it, at each size of batches."""
+    return {
+        batch: [Curve(eta, sweep.best[curve_name(eta)]["lr"]) for eta in (None, *setting.etas_at(batch))]
+        for batch, sweep in sweeps.items()
+    }
 
 
-def comparison(
-    federation: dict[str, Any],
-    curves: dict[str, Curve],
-    batches: list[int | str],
-    rounds: int,
-    seeds: range,
-    **options: Any,
-) -> list[Run]:
+def one_step(setting: LearningSetting, batches: list[int | str], lr: float) -> dict[int | str, list[Curve]]:
+    """Every curve at one and the same step size."""
+    return {batch: [Curve(eta, lr) for eta in (None, *setting.etas_at(batch))] for batch in batches}
+
+
+def comparison(setting: LearningSetting, curves: dict[int | str, list[Curve]], step: str, seeds: range) -> list[Run]:
     """Every curve, every batch, several seeds; the seeds outermost, so federations are shared."""
-    return [
-        run(federation, title, curve, batch, rounds, seed, **options)
+    runs = [
+        run(setting, curve, batch, seed, setting.rounds)
         for seed in seeds
-        for batch in batches
-        for title, curve in curves.items()
+        for batch, lines in curves.items()
+        for curve in lines
     ]
+    return [replace(run, label=run.label | {"step": step}) for run in runs]
+
+
+def at_equal_product(largest: Curve, smallest_eta: float) -> list[Curve]:
+    """The largest eta at its step size, and the smallest with the step size that makes the product the same."""
+    if largest.eta is None:
+        raise ValueError("FedAvg has no eta, hence no product")
+    return [Curve(smallest_eta, largest.lr * largest.eta / smallest_eta), largest]
 
 
 # Energy: the schemes

@@ -1,8 +1,6 @@
 """Figures of the FCBAFL notebooks: the system (Fig. 1), a toy with two devices, curves, energies over a sweep, maps,
 and sliders on one cell."""
 
-from typing import Any
-
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,7 +13,7 @@ from matplotlib.ticker import PercentFormatter
 from matplotlib.typing import ColorType
 
 from fedlib import wireless
-from fedlib.papers.fcbafl.experiments import AS_PRINTED, one_round
+from fedlib.papers.fcbafl.experiments import AS_PRINTED, FULL, ONE_STEP, one_round
 from fedlib.report import sliders
 from fedlib.wireless import Devices, Scenario
 
@@ -107,48 +105,77 @@ def _draw_toy(axes: Axes, first: np.ndarray, averages: np.ndarray) -> None:
     axes.grid(False)
 
 
-def accuracies(frame: pd.DataFrame, title: str) -> Figure:
+def accuracies(frame: pd.DataFrame) -> Figure:
     """Figs. 2 and 3; the first rounds may start below the picture."""
-    return _curves(frame, "accuracy", "test accuracy", title, (0.76, frame["accuracy"].max() + 0.005))
+    return _curves(frame, "accuracy", "test accuracy", (0.76, frame["accuracy"].max() + 0.005))
 
 
-def losses(frame: pd.DataFrame, title: str) -> Figure:
+def losses(frame: pd.DataFrame) -> Figure:
     """Figs. 4 and 5, on a logarithmic axis."""
     low, high = 0.95 * frame["train_loss"].min(), 1.5
-    fig = _curves(frame, "train_loss", "training loss F(w)", title, (low, high))
+    fig = _curves(frame, "train_loss", "training loss F(w)", (low, high))
     for axes in fig.axes:
         axes.set_yscale("log")
-        ticks = [tick for tick in (0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4) if low <= tick <= high]
+        ticks = [tick for tick in (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4) if low <= tick <= high]
         axes.set_yticks(ticks, map(str, ticks))
         axes.minorticks_off()
     return fig
 
 
-def _curves(frame: pd.DataFrame, value: str, label: str, title: str, limits: tuple[float, float]) -> Figure:
-    """One panel per batch, one line per curve, a band of one standard deviation over seeds; a name fixes a look."""
-    batches = list(frame["batch"].unique())
-    size = (2 + 4 * len(batches), 4)
-    fig, row = plt.subplots(1, len(batches), figsize=size, sharey=True, squeeze=False, layout="constrained")
-    for axes, batch in zip(row[0], batches, strict=True):
-        for curve, runs in frame[frame["batch"] == batch].groupby("curve", sort=False):
-            by_round = runs.groupby("round")[value]
-            mean, spread = by_round.mean(), by_round.std().fillna(0)
-            (line,) = axes.plot(mean.index, mean, label=curve, **_look(curve))
-            axes.fill_between(mean.index, mean - spread, mean + spread, color=line.get_color(), alpha=0.2, linewidth=0)
-        axes.set(title=title.format(batch), xlabel="communication round", ylim=limits)
-    row[0, 0].set_ylabel(label)
-    row[0, -1].legend()
+def _curves(frame: pd.DataFrame, value: str, label: str, limits: tuple[float, float]) -> Figure:
+    """One row per setting, one panel per batch, one line per curve: at its own step size a full line with a band of one
+    standard deviation over seeds, at the common one a thin dotted line."""
+    settings, batches = list(frame["setting"].unique()), list(frame["batch"].unique())
+    shape, size = (len(settings), len(batches)), (3.4 + 3.6 * len(batches), 0.6 + 3.4 * len(settings))
+    fig, grid = plt.subplots(*shape, figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for row, setting in zip(grid, settings, strict=True):
+        here = frame[frame["setting"] == setting]
+        for axes, batch in zip(row, batches, strict=True):
+            _draw_curves(axes, here[here["batch"] == batch], value)
+            axes.set(title=f"{setting}: {batch_name(batch)}", xlabel="communication round", ylim=limits)
+        row[0].set_ylabel(label)
+        row[-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
     return fig
 
 
-def _look(curve: str) -> dict[str, Any]:
-    """Colour and dash of a curve: FedAvg is blue, FCBAFL goes by its eta."""
-    if curve.startswith("FedAvg"):
-        return {"color": COLOURS[0], "linestyle": "-" if curve == "FedAvg" else (0, (1, 1))}
-    eta = float(curve.rsplit(" ", 1)[1])
-    known = {0.2: (1, (0, (4, 2))), 0.5: (2, (0, (5, 1, 1, 1))), 1.0: (3, "-")}
-    colour, dash = known.get(eta, (4, "--"))
-    return {"color": COLOURS[colour], "linestyle": dash}
+def batch_name(batch: str) -> str:
+    return f"{batch} batches" if batch == FULL else f"batches of {batch}"
+
+
+def _draw_curves(axes: Axes, frame: pd.DataFrame, value: str) -> None:
+    for (curve, step), runs in frame.groupby(["curve", "step"], sort=False):
+        by_round, colour = runs.groupby("round")[value], _colour(str(curve))
+        mean, spread = by_round.mean(), by_round.std().fillna(0)
+        if step == ONE_STEP:
+            axes.plot(mean.index, mean, color=colour, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{curve}, {step}")
+            continue
+        axes.plot(mean.index, mean, color=colour, linewidth=1.8, label=curve)
+        axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+
+
+def _colour(curve: str) -> ColorType:
+    """FedAvg is blue, FCBAFL goes by its eta."""
+    if curve == "FedAvg":
+        return COLOURS[0]
+    return COLOURS[{0.2: 1, 0.5: 2, 1.0: 3, 2.0: 4, 4.0: 5}.get(float(curve.rsplit(" ", 1)[1]), 7)]
+
+
+def energy_bars(frame: pd.DataFrame) -> Figure:
+    """Energy to the target by curve, one panel per setting and batch; a hatched bar did not arrive in some run."""
+    places = frame[["setting", "batch"]].drop_duplicates().itertuples(index=False)
+    panels = [(place.setting, place.batch) for place in places]
+    fig, row = plt.subplots(1, len(panels), figsize=(2.3 * len(panels), 3.8), squeeze=False, layout="constrained")
+    for axes, (setting, batch) in zip(row[0], panels, strict=True):
+        here = frame[(frame["setting"] == setting) & (frame["batch"] == batch)].groupby("curve", sort=False)
+        mean, spread, arrived = here["energy_kj"].mean(), here["energy_kj"].std().fillna(0), here["reached"].all()
+        names = [str(curve).replace("FCBAFL, eta ", "eta ") for curve in mean.index]
+        bars = axes.bar(names, mean, yerr=spread, color=[_colour(str(curve)) for curve in mean.index], capsize=3)
+        for bar, all_arrived in zip(bars, arrived, strict=True):
+            bar.set_hatch("" if all_arrived else "///")
+        axes.set_title(f"{setting}\n{batch_name(batch)}", fontsize=10)
+        axes.tick_params(axis="x", rotation=60)
+    row[0, 0].set_ylabel("energy to the target in kJ")
+    return fig
 
 
 def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame]:

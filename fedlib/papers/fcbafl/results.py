@@ -3,13 +3,78 @@
 import numpy as np
 import pandas as pd
 
-from fedlib.papers.fcbafl.experiments import Costs
+from fedlib.papers.fcbafl.experiments import Costs, Curve, LearningSetting, curve_name
+
+RUN = ["setting", "step", "curve", "batch", "seed"]  # what names a run of the learning
+
+
+def setups(printed: LearningSetting, fedl: LearningSetting, fedl_lr: float) -> pd.DataFrame:
+    """The set-up of the learning: what the paper prints, what FEDL's authors released, and what is run here."""
+    devices, samples = printed.federation["clients"], printed.federation["samples"] or 60_000
+    per_round = round(fedl.local["participation"] * devices)
+    alpha, l2, steps = printed.federation["alpha"], printed.federation["l2"], printed.local["steps"]
+    rows = {
+        "images": ("MNIST", "MNIST, 70,000", f"MNIST, {samples:,}", f"MNIST, {samples:,}"),
+        "split over devices": (
+            "unbalanced, non-iid",
+            "3 digits each, log-normal amounts",
+            f"Dir({alpha:g}) per digit",
+            "3 digits each, log-normal amounts",
+        ),
+        "training and test": ("75% and 25%", *["75% and 25% of each device"] * 3),
+        "pixels": ("not printed", "standardised", "shares of one", "standardised"),
+        "model": ("payload of softmax regression", *["softmax regression"] * 3),
+        "l2 term": ("asked for, not printed", "none", f"{l2:g}", "none"),
+        "devices per round": (f"all {devices}", "10 of 100", f"all {devices}", f"{per_round} of {devices}"),
+        "local work": ("20 iterations", "20 epochs", f"{steps} iterations", f"{fedl.local['epochs']} epochs"),
+        "eta, minibatches": (
+            "two, not printed",
+            "0.2",
+            *(_listed(setting, "minibatch") for setting in (printed, fedl)),
+        ),
+        "eta, full batches": (
+            "0.2 and larger",
+            "0.2, 2, 4",
+            *(_listed(setting, "full") for setting in (printed, fedl)),
+        ),
+        "step size": ("not printed", "0.003 for all", "best of a grid; one for all", f"best of a grid; {fedl_lr:g}"),
+        "rounds": ("500", "800", str(printed.rounds), str(fedl.rounds)),
+    }
+    columns = ["the paper", "FEDL's code", "here, as printed", "here, as FEDL"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("set-up")
+
+
+def _listed(setting: LearningSetting, batches: str) -> str:
+    return ", ".join(f"{eta:g}" for eta in setting.etas[batches])
+
+
+def step_sizes(settings: dict[str, dict[str, dict[int | str, list[Curve]]]]) -> pd.DataFrame:
+    """Every curve's step size by setting, rule and batch."""
+    rows = [
+        {"setting": setting, "step": step, "curve": curve_name(curve.eta), "batch": str(batch), "lr": curve.lr}
+        for setting, rules in settings.items()
+        for step, by_batch in rules.items()
+        for batch, curves in by_batch.items()
+        for curve in curves
+    ]
+    table = pd.DataFrame(rows).pivot(index=["setting", "step", "curve"], columns="batch", values="lr")
+    return table.astype(object).fillna("")
 
 
 def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
     """The local accuracy theta of (7) after some rounds: one row per curve, batch, round and seed."""
     chosen = frame[frame["eta"].notna() & frame["round"].isin(rounds)]
     return chosen[["curve", "eta", "batch", "round", "seed", "theta", "theta_max"]].reset_index(drop=True)
+
+
+def energy_to_target(ends: pd.DataFrame, joules: pd.DataFrame) -> pd.DataFrame:
+    """What reaching the target cost each run: its rounds times the joules of a round of its method, averaged over
+    channel draws. One row per run and way of counting the work (`reading`)."""
+    per_round = joules.groupby(["setting", "reading", "method", "batch"], as_index=False)["energy_j"].mean()
+    methods = ends["curve"].str.split(",").str[0]
+    runs = ends.assign(method=methods)[[*RUN, "method", "rounds_to_target", "reached"]]
+    costs = runs.merge(per_round.rename(columns={"energy_j": "round_j"}), on=["setting", "method", "batch"])
+    return costs.assign(energy_kj=costs["rounds_to_target"] * costs["round_j"] / 1000)
 
 
 def savings(sweep: pd.DataFrame, axis: str, best: str) -> pd.DataFrame:

@@ -4,11 +4,12 @@ Every partitioner has the signature (labels, clients, ..., rng) -> list of index
 
 - FedSR (Section IV-C): `iid`; pathological `shards`; `dirichlet`, which splits every class over the clients.
 - ACFMO (Section V-A): `dirichlet_clients`, where every client draws its own class proportions.
+- FEDL, the source of FCBAFL: `lognormal_labels`, a few classes per client in log-normal amounts.
 - FedGS: `by_writer`, the devices that the data came from.
 - FedACS (Definitions 1 to 5 and Section VII): `dominance` clients, and the environments `uniform_skew`,
   `inverse_pareto_skew`, `dirichlet_skew` and `few_class_skew`, in which clients differ in *how* skewed they are.
 
-The first five (`disjoint`) give no sample to two clients and leave none over (`by_writer`: unless only some of the
+The first six (`disjoint`) give no sample to two clients and leave none over (`by_writer`: unless only some of the
 writers are asked for). In the FedACS family (`environments`) every client holds `samples` samples; clients share some
 where more samples of a class are needed than there are.
 
@@ -28,7 +29,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fedlib.problem.partition.assignment import fingerprint
-from fedlib.problem.partition.disjoint import by_writer, dirichlet, dirichlet_clients, iid, shards
+from fedlib.problem.partition.disjoint import by_writer, dirichlet, dirichlet_clients, iid, lognormal_labels, shards
 from fedlib.problem.partition.environments import (
     dirichlet_betas,
     dirichlet_skew,
@@ -46,6 +47,7 @@ PARTITIONERS: dict[str, Callable[..., list[np.ndarray]]] = {
     "shards": shards,
     "dirichlet": dirichlet,
     "dirichlet_clients": dirichlet_clients,
+    "lognormal_labels": lognormal_labels,
     "dominance": dominance,
     "uniform_skew": uniform_skew,
     "inverse_pareto_skew": inverse_pareto_skew,
@@ -68,6 +70,7 @@ __all__ = [
     "inverse_pareto_alphas",
     "inverse_pareto_density",
     "inverse_pareto_skew",
+    "lognormal_labels",
     "shards",
     "uniform_alphas",
     "uniform_skew",

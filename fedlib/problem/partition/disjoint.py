@@ -1,9 +1,16 @@
-"""Partitioners that give every sample to exactly one client: FedSR's, ACFMO's and FedGS's."""
+"""Partitioners that give every sample to exactly one client: FedSR's, ACFMO's, FEDL's and FedGS's."""
 
 import numpy as np
 
 from fedlib.problem.partition.assignment import assign, first_accepted, group_by_owner, shuffled_by_class, split
-from fedlib.problem.partition.validation import check_clients, check_concentration, check_count, checked_labels, require
+from fedlib.problem.partition.validation import (
+    check_clients,
+    check_concentration,
+    check_count,
+    check_spread,
+    checked_labels,
+    require,
+)
 
 
 def iid(labels: np.ndarray, clients: int, *, rng: np.random.Generator) -> list[np.ndarray]:
@@ -77,6 +84,40 @@ def dirichlet_clients(labels: np.ndarray, clients: int, alpha: float, *, rng: np
         missing -= granted.sum(axis=1)
         stock -= granted.sum(axis=0)
     return assign(labels, counts, rng)
+
+
+def lognormal_labels(
+    labels: np.ndarray,
+    clients: int,
+    per_client: int,
+    *,
+    rng: np.random.Generator,
+    spread: float = 2.0,
+    least: int = 10,
+) -> list[np.ndarray]:
+    """A client holds `per_client` neighbouring classes, counted round, in log-normal amounts (FEDL's MNIST).
+
+    The clients' first classes go evenly over all classes. Of each of its classes a client gets `least` samples; the
+    rest of the class goes to its holders in proportion to log-normal weights, exp(spread * z) with z standard normal,
+    so that sizes differ by orders of magnitude.
+    """
+    labels = checked_labels(labels, clients, rng)
+    check_count("per_client", per_client, "classes")
+    check_count("least", least, "samples", least=0)
+    check_spread(spread)
+    stock = np.unique(labels, return_counts=True)[1]
+    require(per_client <= len(stock), f"per_client is {per_client}: there are only {len(stock)} classes")
+    first = np.arange(clients) * len(stock) // clients
+    holds = (np.arange(len(stock)) - first[:, None]) % len(stock) < per_client
+    held = holds.sum(axis=0)
+    require(
+        bool((held > 0).all() and (held * least <= stock).all()),
+        f"{clients} clients with {per_client} classes each leave a class without a client, or need more than the "
+        f"{stock.min()} samples of the rarest class: use another number of clients or a smaller least",
+    )
+    weights = np.where(holds, rng.lognormal(0.0, spread, holds.shape), 0.0).T
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    return assign(labels, split(stock - held * least, shares, rng).T + least * holds, rng)
 
 
 def by_writer(writers: np.ndarray, clients: int | None = None, *, rng: np.random.Generator) -> list[np.ndarray]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 MAX_CONCENTRATION = 1e300  # beyond this, the sums inside a Dirichlet draw overflow
+MAX_SPREAD = 10  # beyond, one client has nearly everything
 
 
 def require(condition: bool, complaint: str) -> None:
@@ -46,6 +47,13 @@ def check_concentration(alpha: float) -> None:
         is_number(alpha) and 0 < alpha <= MAX_CONCENTRATION,
         f"alpha is {alpha!r}: a Dirichlet concentration is positive and finite (large means even shares), "
         f"{MAX_CONCENTRATION:g} at most",
+    )
+
+
+def check_spread(spread: float) -> None:
+    require(
+        is_number(spread) and 0 <= spread <= MAX_SPREAD,
+        f"spread is {spread!r}: the deviation of the logarithm of the shares is a number from 0 (even) to {MAX_SPREAD}",
     )
 
 
