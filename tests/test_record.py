@@ -196,6 +196,17 @@ def test_the_forecast_says_how_many_why_and_how_long(folders):
     )
 
 
+def test_one_more_seed_costs_the_mean_of_the_seeds_of_the_largest_scale_and_tuning_nothing(folders):
+    assert durations.seconds_per_seed("toy") is None
+    tuning = replace(toy_run(seed=9), federation=DEAL | {"validation_share": 0.2})
+    recorded(toy_run(), toy_run("fedavg"), toy_run(seed=1), toy_run("fedavg", seed=1), tuning)
+    recorded(toy_run(seed=2), scale="quick")
+    seconds = dict.fromkeys(record.runs_of("toy"), 30.0) | {tuning.name: 5000.0, toy_run(seed=2).name: 1.0}
+    lines = record.runs_of("toy").values()
+    record.write_runs("toy", [replace(line, seconds=seconds[line.name], line="").sealed() for line in lines])
+    assert durations.seconds_per_seed("toy") == pytest.approx(60)
+
+
 # Verification
 
 

@@ -60,6 +60,7 @@ from fedlib.judging.entries import (
 )
 from fedlib.judging.facts import UNITS, Checked, Need
 from fedlib.judging.statistics import FEWEST, LEVEL, estimate
+from fedlib.runs import durations
 
 __all__ = [
     "COMPARED",
@@ -232,7 +233,18 @@ def check_needs(entry: Entry, decision: Decision, parameters: dict[str, Any]) ->
 def _remark(entry: Entry, decision: Decision, unmet: Sequence[Checked]) -> str:
     if unmet:
         return _join(*(lack(need.told()) for need in unmet))
-    return claims.outlook(decision, entry.unit) if decision.verdict == "undecided" else ""
+    if decision.verdict != "undecided":
+        return ""
+    return _join(claims.outlook(decision, entry.unit), _cost_of_a_seed(entry) if entry.unit == "seed" else "")
+
+
+def _cost_of_a_seed(entry: Entry) -> str:
+    seconds = durations.seconds_per_seed(entry.id.split("/")[0])
+    return (
+        ""
+        if seconds is None
+        else f"One more seed of all runs of this paper takes {durations.in_words(seconds)} of one core."
+    )
 
 
 def lack(need: dict[str, Any]) -> str:

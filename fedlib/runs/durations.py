@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from statistics import mean
+from typing import Any
 
 from fedlib.runs import record
 from fedlib.runs.store import Task
@@ -25,6 +26,21 @@ def expected(task: Task) -> float | None:
         if run.kind == task.kind and (rounds := json.loads(run.asked).get("rounds", 1))
     ]
     return mean(paces) * task.steps if paces else None
+
+
+def seconds_per_seed(paper: str) -> float | None:
+    """What one more seed of all of a paper's recorded runs takes of one core, at its largest scale; None without
+    record. Tuning runs are done once and do not count."""
+    for scale in ("paper", "desk", "quick"):
+        runs = [(run, json.loads(run.asked)) for run in record.runs_of(paper).values() if scale in run.scales.split()]
+        results = [(run.seconds, asked["seed"]) for run, asked in runs if _is_result(asked)]
+        if results:
+            return sum(seconds for seconds, _ in results) / len({seed for _, seed in results})
+    return None
+
+
+def _is_result(asked: dict[str, Any]) -> bool:
+    return "federation" in asked and "validation_share" not in asked["federation"]
 
 
 def _reason(task: Task) -> str:
