@@ -86,12 +86,11 @@ def _rises(entry: Entry, options: dict[str, Any], supports: bool) -> list[dict[s
 
 def _gap_grows(entry: Entry, options: dict[str, Any], supports: bool) -> list[dict[str, Any]]:
     ((axis, along),) = options["along"].items()
+    (where,) = _places(options | {"over": {}})
     rows = []
     for number, level in enumerate(along):
-        rows.append(
-            {axis: level, options["key"]: options["first"], options["value"]: 50 + (number if supports else -5)}
-        )
-        rows += [{axis: level, options["key"]: rival, options["value"]: 49.0} for rival in options["others"]]
+        sides = {options["first"]: 50 + (number if supports else -5)} | dict.fromkeys(options["others"], 49.0)
+        rows += [where | {axis: level, options["key"]: side, options["value"]: at} for side, at in sides.items()]
     return rows
 
 

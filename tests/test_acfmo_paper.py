@@ -3,6 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional
 
 from fedlib.judging import checks
 from fedlib.papers.acfmo import audits, experiments, pictures, results
@@ -12,15 +16,20 @@ TOY = {"data_set": "toy", "partitioner": "dirichlet", "clients": 10, "alpha": 0.
 LOCAL = {"steps": 3, "batch": 5}
 
 
-def ends_of(**accuracies):
+def ends_of(rates="tuned", **accuracies):
     """One row per method, participation 5 and 10, two seeds."""
     rows = [
-        {"method": method, "participation": level, "seed": seed, "accuracy": accuracy + 0.01 * seed}
+        {"rates": rates, "method": method, "participation": level, "seed": seed, "accuracy": accuracy + 0.01 * seed}
         for method, accuracy in accuracies.items()
         for level in (5, 10)
         for seed in (0, 1)
     ]
     return pd.DataFrame(rows)
+
+
+def curve(accuracies, **labels):
+    """A run that is measured in every round from 0 on."""
+    return pd.DataFrame({"round": range(len(accuracies)), "accuracy": accuracies}).assign(**{"seed": 0} | labels)
 
 
 # The runs
@@ -29,8 +38,8 @@ def ends_of(**accuracies):
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        ("ACFMO", {"variant": "current", "steps": 3, "batch": 5}),
-        ("ACFMO, no local steps", {"variant": "current", "steps": 0, "batch": 5}),
+        ("ACFMO, current", {"variant": "current", "steps": 3, "batch": 5}),
+        ("ACFMO, unnormalised", {"variant": "unnormalised", "steps": 3, "batch": 5}),
         ("FedGH", {"steps": 3}),
         ("Server Adam", {}),
     ],
@@ -39,31 +48,165 @@ def test_a_method_gets_the_local_options_it_knows(method, options):
     assert experiments.run(method, FEDERATION, 10, 0, LOCAL).options == options
 
 
-def test_only_tuned_methods_get_a_learning_rate():
-    rates = dict.fromkeys(experiments.TUNED, 0.3)
-    runs = experiments.comparison(FEDERATION, rates, [5, 10], 10, range(2), LOCAL, every=2)
-    assert len(runs) == 2 * 2 * len(experiments.METHODS)
-    assert {run.label["method"] for run in runs if "lr" in run.options} == set(experiments.TUNED)
+def test_the_papers_rate_is_the_same_for_all_devices_of_equal_size():
+    rates = experiments.papers_rates(experiments.federation_options("mnist_hog", 400, 0.5, 0.01))
+    assert rates.keys() == experiments.METHODS.keys()
+    assert all(rates[rival] == {"lr": pytest.approx(0.02 / 150)} for rival in (*experiments.RIVALS, "FedAvg"))
+    assert rates["Server Adam"] == {"lr": 0.02}
+    assert all(rates[experiments.acfmo(reading)] == {"server_lr": 0.02} for reading in experiments.READINGS)
+
+
+def test_every_method_runs_with_every_set_of_step_sizes():
+    papers = experiments.papers_rates(FEDERATION)
+    sets = {"the paper's": papers, "tuned": papers}
+    runs = experiments.comparison(FEDERATION, sets, [5, 10], 10, range(2), LOCAL, every=2)
+    assert len(runs) == 2 * 2 * 2 * len(experiments.METHODS)
     assert {(run.label["participation"], run.options["participation"]) for run in runs} == {(5, 0.05), (10, 0.1)}
+    assert all(papers[run.label["method"]].items() <= run.options.items() for run in runs)
+
+
+def test_all_methods_are_tuned_over_equally_many_step_sizes(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(experiments.tuning, "tune", lambda runs, grids, seeds: asked.update(grids=grids, seeds=seeds))
+    experiments.tune(FEDERATION, [0.1, 1.0], [0.01, 0.1], 0.1, 10, range(7, 9), LOCAL)
+    assert asked["grids"].keys() == experiments.METHODS.keys() and asked["seeds"] == [7, 8]
+    assert {len(values) for grid in asked["grids"].values() for values in grid.values()} == {2}
+    assert [list(asked["grids"][name]) for name in ("ACFMO, printed", "FedPAC")] == [["server_lr"], ["lr"]]
 
 
 def test_a_study_of_decay_rates_names_each_run_by_what_it_studies():
     runs = experiments.momentum(FEDERATION, [0.6, 0.9], [0.9, 0.999], 1, 10, range(1), LOCAL, every=2)
-    assert len({tuple(run.label.values()) for run in runs}) == len(runs) == 2 * 2 + 2
+    assert len({tuple(run.label.values()) for run in runs}) == len(runs) == 3 * 2 * 2
     assert all(run.options.items() >= run.label.items() for run in runs)
+
+
+def test_the_ablation_shares_its_runs_with_the_comparison():
+    of_paper = {"the paper's": experiments.papers_rates(FEDERATION)}
+    compared = experiments.comparison(FEDERATION, of_paper, [5], 10, range(1), LOCAL, every=2)
+    runs = experiments.ablation(FEDERATION, [5], 10, range(1), LOCAL, every=2)
+    assert {run.name for run in runs if run.label["local steps"] == "with"} <= {run.name for run in compared}
+    assert {run.options["steps"] for run in runs if run.label["local steps"] == "without"} == {0}
 
 
 # Numbers
 
 
 def test_the_ablation_pairs_seeds_and_levels():
-    wide = results.ablation(ends_of(**{"ACFMO": 0.9, "ACFMO, no local steps": 0.8, "FedAvg": 0.1}))
+    ends = pd.concat(
+        [ends_of(ACFMO=0.9).assign(**{"local steps": "with"}), ends_of(ACFMO=0.8).assign(**{"local steps": "without"})]
+    )
+    wide = results.ablation(ends.assign(reading="printed"))
     assert wide[["participation", "seed"]].drop_duplicates().shape[0] == len(wide) == 4
     assert wide["difference"].tolist() == pytest.approx(4 * [0.1])
 
 
 def test_printed_accuracies_are_shares():
     assert results.printed("acfmo/fig1") == {5: 0.94, 10: 0.95, 15: 0.96, 20: 0.96}
+    assert results.printed("acfmo/fig6")[10] == 0.35
+
+
+def test_speed_counts_rounds_and_vectors_until_each_target():
+    runs = pd.concat(
+        [curve([0.1, 0.5, 0.9, 0.8], method="ACFMO, printed"), curve([0.1, 0.2, 0.3, 0.6], method="FedAvg")]
+    )
+    speeds = results.speed(runs, ["method"], [0.5, 0.85])
+    assert speeds["rounds_to_target"].tolist() == [1, 2, 3, 4]
+    assert speeds["vectors_to_target"].tolist() == [5, 10, 6, 8]
+    assert speeds["reached"].tolist() == [True, True, True, False]
+
+
+def test_a_table_of_speed_says_never_and_more_than():
+    runs = [
+        curve(accuracies, method="FedAvg", rates="tuned", participation=5, seed=seed)
+        for seed, accuracies in enumerate([[0.0, 0.9, 0.9], [0.0, 0.0, 0.8]])
+    ]
+    table = results.speed_table(results.speed(pd.concat(runs), ["rates", "method", "participation"], [0.7, 0.85, 0.99]))
+    assert table.iloc[0].tolist() == ["2", ">2", "never"]
+
+
+def test_rounds_to_the_printed_accuracy_are_held_against_the_printed_rounds():
+    runs = [
+        curve(
+            np.minimum(0.5 + 0.01 * np.arange(80), end),
+            method="ACFMO, current",
+            rates="tuned",
+            participation=20,
+            seed=s,
+        )
+        for s, end in enumerate([0.956, 0.95])
+    ]
+    arrived = results.within(pd.concat(runs), "acfmo/fig1", "acfmo/within-mnist")
+    assert arrived[["rounds_to_target", "printed", "spare", "reached"]].to_numpy().tolist() == [
+        [46, 50, 4, True],  # 95.5 is printed as 96
+        [80, 50, -30, False],
+    ]
+    short = results.within(pd.concat(runs).query("round < 40"), "acfmo/fig1", "acfmo/within-mnist")
+    assert short["spare"].isna().all(), "39 rounds do not say whether 50 would do"
+
+
+def test_leads_are_paired_and_stand_beside_the_printed_ones():
+    readings = {experiments.acfmo(reading): 0.96 for reading in experiments.READINGS}
+    ends = ends_of(**readings, FedDBE=0.95, FedALA=0.94, FedPAC=0.9, FedGH=0.97)
+    ahead = results.leads(ends)
+    assert ahead.groupby("rival")["lead"].mean().round(9).to_dict() == {
+        "FedALA": 0.02,
+        "FedDBE": 0.01,
+        "FedGH": -0.01,
+        "FedPAC": 0.06,
+    }
+    table = results.lead_table(ahead, "acfmo/fig1")
+    assert table["printed"].to_dict() == {
+        (5, "FedDBE"): "5..7",
+        (5, "FedALA"): "5..7",
+        (5, "FedPAC"): ">9",
+        (5, "FedGH"): ">9",
+        (10, "FedDBE"): "3..5",
+        (10, "FedALA"): "3..5",
+        (10, "FedPAC"): "7..10",
+        (10, "FedGH"): "7..10",
+    }
+    assert table.loc[(5, "FedGH"), "printed, tuned"].startswith("-1.00 [-1.00")
+
+
+def test_lines_coincide_only_where_they_do_in_every_round_of_every_panel():
+    low, high = [0.5, 0.6, 0.7], [0.5, 0.61, 0.7]
+    frame = pd.concat(
+        [
+            curve(accuracies, method=method, participation=level)
+            for level in (5, 10)
+            for method, accuracies in (("a", low), ("b", low if level == 5 else high), ("c", low))
+        ]
+    )
+    same = results.coinciding(frame, "accuracy", ["participation"])
+    assert same[["line", "coincides with"]].to_numpy().tolist() == [["a", "c"]]
+
+
+def test_the_best_of_a_range_stands_for_it():
+    ends = pd.DataFrame({"beta1": [0.0, 0.3, 0.6, 0.9], "accuracy": [0.1, 0.4, 0.3, 0.2]})
+    best = results.ranges_of_beta1(ends.assign(variant="printed", beta2=0.9, seed=0)).set_index("range")["accuracy"]
+    assert best.to_dict() == {"below 0.6": 0.4, "0.6 and more": 0.3}
+
+
+def test_the_ends_of_a_grid_have_the_roughness_of_their_second_half():
+    run = curve([0.0, 0.9, 0.1, 0.5, 0.6, 0.5, 0.6], variant="printed", beta1=0.6, beta2=0.99).assign(loss=1.0)
+    (end,) = results.grid_ends(run, last=2).to_dict("records")
+    assert end["pair"] == "0.6 and 0.99" and end["accuracy"] == pytest.approx(0.55)
+    assert end["roughness"] == pytest.approx(np.std([-0.1, 0.1], ddof=1)) and end["loss_roughness"] == 0
+
+
+# Pictures
+
+
+@given(st.lists(st.floats(0.01, 0.99), min_size=2, max_size=6), st.sampled_from(["linear", "log", "logit"]))
+def test_bands_are_symmetric_on_the_axis_they_are_drawn_on(accuracies, scale):
+    runs = pd.DataFrame({"round": 1, "accuracy": accuracies})
+    band = pictures.band(runs, "accuracy", scale).loc[1]
+    there = pictures.TRANSFORMS[scale][0]
+    low, middle, high = (float(there(band[name])) for name in ("low", "middle", "high"))
+    assert middle - low == pytest.approx(high - middle, abs=1e-6)
+    assert middle == pytest.approx(np.mean(there(np.array(accuracies))), abs=1e-6)
+    if scale == "logit":
+        assert 0 < band["low"] <= band["high"] < 1, "a band never leaves the axis"
 
 
 @pytest.mark.parametrize("beta1", [0.1, 0.6, 0.9])
@@ -93,8 +236,29 @@ def verdict(frame):
 
 def test_the_first_round_as_printed_moves_nothing(folders):
     moves = experiments.first_moves(TOY, 0.5, seed=0)
-    assert moves.set_index("variant")["moved"].gt(0).to_dict() == {"printed": False, "current": True}
-    assert audits.first_round(moves)["holds"].tolist() == [False, True]
+    assert moves.set_index("variant")["moved"].gt(0).tolist() == [False, True, True]
+    assert audits.first_round(moves)["holds"].tolist() == [False, True, True]
+
+
+def test_the_optimum_has_no_slope_and_nothing_near_it_is_lower(folders):
+    """The objective is convex, so both say the same; weights come back through its scores only."""
+    far, near = (experiments.optimum("toy", 0.05, iterations).iloc[0] for iterations in (2, 200))
+    assert near["slope"] < 1e-3 < far["slope"] and near["objective"] < far["objective"]
+    toy = np.load(folders / "data" / "toy.npz")
+    x = np.column_stack([toy["x_train"], np.ones(len(toy["x_train"]))])
+    by_torch = torch.zeros(int(toy["y_train"].max()) + 1, x.shape[1], dtype=torch.float64, requires_grad=True)
+    descent = torch.optim.LBFGS([by_torch], max_iter=500, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
+
+    def objective():
+        descent.zero_grad()
+        logits = torch.as_tensor(x) @ by_torch.T
+        loss = functional.cross_entropy(logits, torch.as_tensor(toy["y_train"]).long())
+        loss = loss + 0.025 * by_torch.square().sum()
+        loss.backward()
+        return loss
+
+    descent.step(objective)
+    assert near["objective"] == pytest.approx(objective().item(), rel=1e-5)
 
 
 def test_single_samples_have_larger_gradients_than_their_mean(folders):
@@ -115,7 +279,8 @@ def test_the_local_part_is_measured_round_by_round(folders):
     weight = experiments.local_weight(TOY, [0.3, 1.0], LOCAL, rounds=3, seed=0)
     assert weight.groupby("participation").size().to_dict() == {0.3: 3, 1.0: 3}
     np.testing.assert_allclose(weight["ratio"], weight["local"] / weight["central"])
-    assert len(audits.local_work(weight)) == 2
+    assert len(audits.local_work(weight)) == len(audits.anchor(weight)) == 2
+    assert (weight["shift"] > 0).all(), "the central step moves the gradient"
 
 
 def test_the_curvature_is_that_of_the_samples(folders):
@@ -136,12 +301,39 @@ def test_the_first_image_comes_back_pixel_by_pixel(folders):
 
 def test_advice_holds_within_one_deviation_of_the_best_pair():
     ends = pd.DataFrame({"beta1": [0.6, 0.6, 0.9, 0.9], "beta2": 4 * [0.99], "accuracy": [0.79, 0.81, 0.7, 0.95]})
+    ends = ends.assign(variant="printed")
     assert verdict(audits.advice(ends)) == "holds"
     assert verdict(audits.advice(ends.assign(accuracy=[0.79, 0.81, 0.94, 0.95]))) == "does not hold"
 
 
 def test_three_names_of_one_number_are_printed_differently():
     assert verdict(audits.micro("acfmo/fig1", "acfmo/fig3", "acfmo/fig4")) == "does not hold"
+    on_cifar10 = audits.micro("acfmo/fig5", "acfmo/fig6", "acfmo/fig7").set_index("quantity")["printed"]
+    assert on_cifar10["10% of devices"] == "38%, 0.35, 0.34"
+
+
+def test_the_printed_gap_widens_from_15_to_10_but_not_from_20_to_15():
+    assert not audits.widening("acfmo/fig1", 20, 15)["holds"].any()
+    assert audits.widening("acfmo/fig1", 15, 10)["holds"].all()
+
+
+def test_the_rate_of_eq_7_belongs_to_other_moments():
+    assert audits.step_of_moments([0.0, 0.9], [0.9, 0.9999])["found"].tolist() == ["3.16", "316"]
+    assert verdict(audits.participation_terms()) == verdict(audits.proof()) == "does not hold"
+
+
+def test_acfmo_exchanges_more_vectors_than_any_rival():
+    assert audits.exchanged()["found"].tolist() == 5 * [5]
+    assert verdict(audits.exchanged()) == "does not hold"
+    assert results.traffic()["together"].to_dict() == {
+        "ACFMO": 5,
+        "FedDBE": 2,
+        "FedALA": 2,
+        "FedPAC": 3,
+        "FedGH": 2,
+        "FedAvg": 2,
+        "Server Adam": 2,
+    }
 
 
 def test_the_iterations_asked_for_are_counted_against_a_round():

@@ -106,7 +106,7 @@ def test_a_wrong_value_is_found_in_the_config_of_any_notebook(config, bad):
         ("acfmo.mnist.rounds=-3", "acfmo.mnist.rounds=-3: expected a whole number, 1 or more."),
         ("acfmo.mnist.rounds=1.5", "acfmo.mnist.rounds=1.5: expected a whole number, 1 or more."),
         ("acfmo.mnist.alpha=nan", "acfmo.mnist.alpha=nan: expected a finite number, above 0."),
-        ("acfmo.mnist.target=inf", "acfmo.mnist.target=inf: expected a finite number, above 0, below 1."),
+        ("fcbafl.learning.target=inf", "fcbafl.learning.target=inf: expected a finite number, above 0, below 1."),
         ("acfmo.mnist.rates=[]", "acfmo.mnist.rates=[]: expected at least 1 in the list, not 0."),
         (
             "acfmo.mnist.rates=[0.1,0]",

@@ -60,8 +60,8 @@ def test_the_largest_scale_is_told_unless_another_is_asked_for(told, tmp_path):
 def test_every_reading_is_told(told, tmp_path):
     report(tmp_path / "reports" / "desk", "acfmo/claim-best-mnist")
     story = told("acfmo/claim-best-mnist")
-    assert story.count("Read as ") == 3  # two readings, and the note that says which decides
-    assert story.count("  holds") == 32
+    assert story.count("Read as ") == 7  # six readings, and the note that says which decides
+    assert story.count("  holds") == 6 * 16
 
 
 def test_printed_numbers_have_a_story_too(told, tmp_path):

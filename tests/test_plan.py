@@ -30,9 +30,9 @@ pytestmark = pytest.mark.slow
 COUNTS: dict[str, dict[str, int]] = {
     "quick": {
         "start.here": (2 + 2) * 3,
-        "acfmo.mnist": 6 * 4 + 1 + 3 * 4 * 9,
-        "acfmo.cifar10": 6 * 4 + 1 + 2 * 4 * 9,
-        "acfmo.momentum": 3 * (4 * 4 + 4) + 2 * 4,
+        "acfmo.mnist": 9 * 3 + 2 * 2 * 2 * 9 + 2 * 9 + 2 * 2 * 3,  # of the ablation the runs with local steps are there
+        "acfmo.cifar10": 9 * 3 + 2 * 2 * 2 * 9 + 2 * 9 + 2 * 2 * 3,
+        "acfmo.momentum": 2 * 3 * 4 * 4 + 3 * 4,
         "fcbafl.learning": 4 * 6
         + 3 * 2 * 4
         + 3 * 5
@@ -51,7 +51,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedsr.sensitivity": 2 * 2 * (4 + 3 - 1) + 2 * 2 * 4 + 4 + 3 + 2 * 6,
     },
     "desk": {
-        "acfmo.mnist": 6 * 6 + 1 + 5 * 4 * 9,
+        "acfmo.mnist": 9 * 6 * 2 + 5 * 4 * 2 * 9 + 5 * 2 * 9 + 5 * 4 * 3,
         "fedacs.comparison": 3 * (1 + 4 * 5) + 3 * 5,
         "fedgs.comparison": 3 * (4 * 3) + 4 + 2 * 5 + 2,
         "fedsr.comparison": 7 + 3 * (5 * 6 + 1) + 3 * (3 * 6 + 1),

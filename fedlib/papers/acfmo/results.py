@@ -1,6 +1,7 @@
 """The numbers of the ACFMO notebooks: of the runs, of the stability of momentum, of the convergence theory."""
 
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:
     """Rounds until ACFMO has the accuracy that a figure prints for its level, beside those printed in a table.
 
     Half a point less counts as reached, as it would be printed the same. `spare` is printed rounds less ours; a run
-    that never arrives counts as one round more than it had.
+    that never arrives counts as one round more than it had, and says nothing where it was too short to arrive late.
     """
     entry = ledger.load("acfmo").entry(table)
     ((levels,), row) = entry.blocks[0].columns.values(), entry.blocks[0].printed[acfmo(READINGS[0])]
@@ -63,7 +64,16 @@ def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:
         for level, runs in ours.groupby("participation", sort=False)
     ]
     rounds = pd.concat(parts, ignore_index=True)
-    return rounds.assign(spare=rounds["printed"] - rounds["rounds_to_target"])
+    spare = rounds["printed"] - rounds["rounds_to_target"]
+    return rounds.assign(spare=spare.where(rounds["reached"] | (spare < 0)))
+
+
+def by_reading(report: Path, page: str) -> pd.DataFrame:
+    """The verdict on each claim of a page under each of its readings, from the numbers of a report."""
+    claims = [entry for entry in ledger.load("acfmo").entries if entry.kind == "claim" and entry.page == page]
+    rows = {entry.statement: ledger.judge(entry, report)["readings"] for entry in claims}
+    verdicts = {name: {one["reading"]: one["verdict"] for one in told} for name, told in rows.items()}
+    return pd.DataFrame(verdicts).T.fillna("")
 
 
 # Of the runs
@@ -116,7 +126,8 @@ def lead_table(ahead: pd.DataFrame, figure: str) -> pd.DataFrame:
     columns = {"printed": _printed_leads(figure)}
     for (rates, reading), runs in ahead.groupby(["rates", "reading"], sort=False):
         columns[f"{reading}, {rates}"] = runs.groupby(["participation", "rival"], sort=False)["lead"].apply(in_points)
-    return pd.DataFrame(columns).dropna(how="all", subset=list(columns)[1:]).fillna("")
+    table = pd.DataFrame(columns).dropna(how="all", subset=list(columns)[1:]).fillna("")
+    return table.rename_axis(["participation", "rival"])
 
 
 def _printed_leads(figure: str) -> pd.Series:
@@ -148,7 +159,9 @@ def ablation(ends: pd.DataFrame) -> pd.DataFrame:
     return wide.assign(difference=wide["with"] - wide["without"])
 
 
-def coinciding(frame: pd.DataFrame, value: str, panels: list[str], hue: str = "method", within: float = 0.002):
+def coinciding(
+    frame: pd.DataFrame, value: str, panels: list[str], hue: str = "method", within: float = 0.002
+) -> pd.DataFrame:
     """Which lines of a figure cannot be told apart: pairs whose means over seeds differ by at most `within` in every
     measured round of every panel that has both. One row per pair, with the largest difference."""
     means = frame.groupby([*panels, "round", hue], sort=False)[value].mean().unstack(hue, sort=False)
