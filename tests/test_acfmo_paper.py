@@ -168,6 +168,14 @@ def test_leads_are_paired_and_stand_beside_the_printed_ones():
     assert table.loc[(5, "FedGH"), "printed, tuned"].startswith("-1.00 [-1.00")
 
 
+def test_features_stand_beside_their_optimum_and_print():
+    ends = pd.concat([ends_of(**{"ACFMO, printed": 0.38}).assign(features=name) for name in ("HoG", "pixels")])
+    apart = results.distances(ends[ends["participation"] == 10], "acfmo/fig5")
+    assert apart["distance"].tolist() == pytest.approx([0.0, 0.01, 0.0, 0.01])
+    table = results.features_table(apart, {"HoG": 0.5, "pixels": 0.4}, "acfmo/fig5")
+    assert table.to_numpy().tolist() == [["38.5", "50.0"], ["38.5", "40.0"], ["38", ""]]
+
+
 def test_lines_coincide_only_where_they_do_in_every_round_of_every_panel():
     low, high = [0.5, 0.6, 0.7], [0.5, 0.61, 0.7]
     frame = pd.concat(

@@ -68,8 +68,10 @@ def curves(
             titles = [text.format(level) for text, level in ((rows[1], row), (columns[1], column))]
             ax.set_title(", ".join(filter(None, titles)), fontsize=10)
             _set_scale(ax, scale, ticks)
-    for ax in grid[-1]:
-        ax.set_xlabel("communication round")
+    for column in grid.T:
+        lowest = [ax for ax in column if ax.get_visible()][-1]
+        lowest.set_xlabel("communication round")
+        lowest.tick_params(labelbottom=True)
     for ax in grid[:, 0]:
         ax.set_ylabel(ylabel)
     _explain(fig, looks, optimum is not None, bool(marks))

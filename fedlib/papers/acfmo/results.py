@@ -179,11 +179,11 @@ def distances(ends: pd.DataFrame, figure: str) -> pd.DataFrame:
 
 def features_table(apart: pd.DataFrame, optima: dict[str, float], figure: str) -> pd.DataFrame:
     """For reading: where ACFMO ends in percent with each kind of features, beside their optimum and what is printed."""
-    means = apart.groupby(["method", "features", "participation"], sort=False)["accuracy"].mean().mul(100).round(1)
-    text = means.unstack("participation").astype(object).fillna("")
-    text["optimum"] = [round(100 * optima[features], 1) for _, features in text.index]
-    print_row = {level: f"{100 * share:g}" for level, share in printed(figure).items() if level in text}
-    text.loc[("the paper prints", ""), :] = pd.Series(print_row).reindex(text.columns).fillna("")
+    means = apart.groupby(["method", "features", "participation"], sort=False)["accuracy"].mean().mul(100)
+    text = means.map("{:.1f}".format).unstack("participation").fillna("")
+    text["optimum"] = [f"{100 * optima[features]:.1f}" for _, features in text.index]
+    shares = {level: f"{100 * share:g}" for level, share in printed(figure).items() if level in text}
+    text.loc[("the paper prints", ""), :] = pd.Series(shares).reindex(text.columns).fillna("")
     return text
 
 
