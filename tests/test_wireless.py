@@ -37,7 +37,7 @@ def two_devices(snr=(7.5, 1.5), cycles=(1e9, 1e9), **changes):
         "capacitance": 1e-28,
         "bandwidth_hz": 1e6,
         "noise_w_per_hz": 1e-9,
-        "local_iterations": 1,
+        "passes": 1,
     }
     return wireless.Devices(**(fields | changes))
 
