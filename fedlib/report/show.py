@@ -10,6 +10,7 @@ import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ def say(text: str, **values: Any) -> None:
     Lines of the ledger are judged on the numbers that this notebook has written so far; `prose` lists what a field may
     be. A name that nobody knows is a LookupError with the near ones.
     """
-    _markdown(prose.fill(text, _line, values), role="said")
+    _markdown(prose.fill(text, cache(_line), values), role="said")  # judging reads files: once per line
 
 
 def _line(id: str) -> dict[str, Any]:
