@@ -34,7 +34,7 @@ SHARED_STEP = "FedAvg, shared step"
 IN_TIME = ", in time"
 MEASURES = ["sending_j", "computing_j", "late"]  # joules, joules, devices that miss the deadline
 Costs = dict[str, np.ndarray]  # scheme -> (MEASURES, points of the sweep, draws)
-Schemes = Callable[[Devices, np.ndarray | float, int], Costs]  # of devices, deadline in s and seed
+Schemes = Callable[[Devices, np.ndarray | float, int, bool], Costs]  # of devices, deadline in s, seed, and "in time"
 Printed = list[tuple[str, str, float]]  # figure, scheme, saving of the optimal scheme on it
 
 
@@ -127,35 +127,46 @@ def comparison(
 # Energy: the schemes
 
 
-def frequency_costs(devices: Devices, deadline_s: np.ndarray | float, seed: int) -> Costs:
-    """RF, AF and OF on b_n = 1/N, Figs. 6 and 7."""
+def frequency_costs(devices: Devices, deadline_s: np.ndarray | float, seed: int, in_time: bool = True) -> Costs:
+    """RF, AF and OF on b_n = 1/N, Figs. 6 and 7; with `in_time` also those that keep the deadline."""
     share = wireless.equal_share(devices)
-    slowest = wireless.optimal_frequency(devices, share, deadline_s)  # NaN: even f_max is too slow
     frequencies = {
         "RF": wireless.random_frequency(devices, generator(seed, "frequency")),
         "AF": wireless.average_frequency(devices),
         "OF": wireless.hurried_frequency(devices, share, deadline_s),
-        "RF" + IN_TIME: wireless.random_frequency(devices, generator(seed, "frequency"), slowest),
-        "AF" + IN_TIME: wireless.average_frequency(devices, slowest),
-        "OF" + IN_TIME: slowest,
     }
+    if in_time:
+        slowest = wireless.optimal_frequency(devices, share, deadline_s)  # NaN: even f_max is too slow
+        frequencies |= {
+            "RF" + IN_TIME: wireless.random_frequency(devices, generator(seed, "frequency"), slowest),
+            "AF" + IN_TIME: wireless.average_frequency(devices, slowest),
+            "OF" + IN_TIME: slowest,
+        }
     return {name: round_costs(devices, share, speed, deadline_s) for name, speed in frequencies.items()}
 
 
 def allocation_costs(
-    devices: Devices, deadline_s: np.ndarray | float, seed: int, fixed_hz: float | None = None
+    devices: Devices,
+    deadline_s: np.ndarray | float,
+    seed: int,
+    in_time: bool = True,
+    fixed_hz: float | None = None,
 ) -> Costs:
-    """RA, AA, SA and OA at the optimal frequency, Fig. 8; OA's shares are chosen at `fixed_hz`, by default f_max."""
+    """RA, AA, SA and OA at the optimal frequency, Fig. 8; with `in_time` also those that keep the deadline.
+
+    OA's shares are chosen at `fixed_hz`, by default f_max.
+    """
     best = wireless.alternation(devices, deadline_s, fixed_hz)
     costs = {
         name: round_costs(devices, share, wireless.hurried_frequency(devices, share, deadline_s), deadline_s)
         for name, share in _shares(devices, seed).items()
     }
     costs["OA"] = round_costs(devices, best.share, best.frequency_hz, deadline_s)
-    needs = wireless.feasibility(devices, deadline_s).share_min
-    for name, share in _shares(devices, seed, needs).items():
-        slowest = wireless.optimal_frequency(devices, share, deadline_s)
-        costs[name + IN_TIME] = round_costs(devices, share, slowest, deadline_s)
+    if in_time:
+        needs = wireless.feasibility(devices, deadline_s).share_min
+        for name, share in _shares(devices, seed, needs).items():
+            slowest = wireless.optimal_frequency(devices, share, deadline_s)
+            costs[name + IN_TIME] = round_costs(devices, share, slowest, deadline_s)
     return costs
 
 
@@ -217,17 +228,19 @@ def tidy_costs(costs: Costs, axis: str, points: Sequence[float]) -> pd.DataFrame
     return pd.concat(frames, ignore_index=True)
 
 
-def _deadline_costs(scenario: Scenario, deadlines_s: list[float], draws: int, seed: int) -> Costs:
+def _deadline_costs(scenario: Scenario, deadlines_s: list[float], draws: int, seed: int, in_time: bool = True) -> Costs:
     devices = wireless.draw_devices(scenario, generator(seed, "devices"), (draws,))
-    return frequency_costs(devices[None], np.array(deadlines_s)[:, None], seed)  # deadlines before draws
+    return frequency_costs(devices[None], np.array(deadlines_s)[:, None], seed, in_time)  # deadlines before draws
 
 
-def _device_costs(schemes: str, scenario: Scenario, counts: list[int], draws: int, seed: int) -> Costs:
+def _device_costs(
+    schemes: str, scenario: Scenario, counts: list[int], draws: int, seed: int, in_time: bool = True
+) -> Costs:
     """A cell of n devices is the first n of the largest one, so that draws are paired."""
     largest = replace(scenario, devices=max(counts))
     devices = wireless.draw_devices(largest, generator(seed, "devices"), (draws,))
     costs_of = _schemes(schemes, scenario)
-    costs = [costs_of(devices[..., :count], scenario.deadline_s, seed) for count in counts]
+    costs = [costs_of(devices[..., :count], scenario.deadline_s, seed, in_time) for count in counts]
     return {name: np.stack([point[name] for point in costs], axis=1) for name in costs[0]}
 
 
@@ -277,12 +290,13 @@ def _cell_savings(
 def _figure_costs(
     figures: Sequence[str], cell: Scenario, sweep_s: list[float], counts: list[int], draws: int, seed: int
 ) -> Iterator[tuple[str, Costs]]:
+    """The costs of the schemes as printed."""
     for figure in figures:
         if figure == "fig6":
-            yield figure, _deadline_costs(cell, sweep_s, draws, seed)
+            yield figure, _deadline_costs(cell, sweep_s, draws, seed, in_time=False)
         else:
             schemes = "frequency" if figure == "fig7" else "allocation"
-            yield figure, _device_costs(schemes, cell, counts, draws, seed)
+            yield figure, _device_costs(schemes, cell, counts, draws, seed, in_time=False)
 
 
 def sweep_savings(costs: Costs, scheme: str, computing: np.ndarray) -> np.ndarray:
@@ -438,7 +452,7 @@ def one_round(scenario: Scenario, seed: int) -> tuple[pd.DataFrame, str]:
     devices = wireless.draw_devices(scenario, generator(seed, "devices"))
     joint = wireless.joint_optimum(devices, scenario.deadline_s)
     costs = frequency_costs(devices, scenario.deadline_s, seed)
-    costs |= allocation_costs(devices, scenario.deadline_s, seed, scenario.fixed_hz)
+    costs |= allocation_costs(devices, scenario.deadline_s, seed, fixed_hz=scenario.fixed_hz)
     costs |= {"joint": round_costs(devices, joint.share, joint.frequency_hz, scenario.deadline_s)}
     names = ("RF", "AF", "OF", "RA", "AA", "SA", "OA", "joint")
     frame = pd.DataFrame({name: costs[name] for name in names}, index=["sending", "computing", "late"]).T

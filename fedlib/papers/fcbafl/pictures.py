@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
@@ -223,8 +224,8 @@ def saving_maps(
 ) -> Figure:
     """One heat map of the saving per printed percentage: a contour where the map reaches it, a cross at our setting.
 
-    Across is the capacitance; `plane` says what is up, "radius" or "deadline". Grey cells save nothing or cost more;
-    hatched ones have no plan in more than half of the draws.
+    Across is the capacitance; `plane` says what is up, "radius" or "deadline". Each map has its own scale of colours.
+    Grey cells save nothing or cost more; hatched ones have no plan in more than half of the draws.
     """
     up, label = {"radius": ("radius_km", "radius of the cell in km"), "deadline": ("deadline_s", "deadline in s")}[
         plane
@@ -234,14 +235,13 @@ def saving_maps(
         chosen = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme) & (grid["plane"] == plane)]
         savings = chosen.pivot(index=up, columns="capacitance", values="saving")
         no_plan = chosen.pivot(index=up, columns="capacitance", values="no_plan")
-        _draw_map(axes, savings, no_plan, value, here)
+        mesh = _draw_map(axes, savings, no_plan, value, here)
+        fig.colorbar(mesh, ax=axes, format=PercentFormatter(1, decimals=1 if mesh.get_clim()[1] < 0.05 else 0))
         best = best_scheme(scheme)
         axes.set(xscale="log", yscale="log" if plane == "radius" else "linear")
         axes.set_title(f"Fig. {figure[-1]}: {best} on {scheme}, printed {value:.1%}", fontsize="medium")
     for axes in panels.flat[len(printed) :]:
         axes.axis("off")
-    image = panels.flat[0].collections[0]  # all maps share one scale of colours
-    fig.colorbar(image, ax=panels, label="saving", format=PercentFormatter(1), shrink=0.8, extend="min")
     fig.supxlabel("capacitance sigma")
     fig.supylabel(label)
     return fig
@@ -249,10 +249,11 @@ def saving_maps(
 
 def _draw_map(
     axes: Axes, savings: pd.DataFrame, no_plan: pd.DataFrame, printed: float, here: tuple[float, float]
-) -> None:
+) -> QuadMesh:
     colours = seaborn.color_palette("mako_r", as_cmap=True).with_extremes(under="0.85")
-    axes.pcolormesh(savings.columns, savings.index, savings, cmap=colours, vmin=0, vmax=0.8, shading="nearest")
     values = savings.to_numpy()
+    low, high = max(np.nanmin(values), 0.0), max(np.nanmax(values), 0.001)
+    mesh = axes.pcolormesh(savings.columns, savings.index, values, cmap=colours, vmin=low, vmax=high, shading="nearest")
     if np.nanmin(values) < printed < np.nanmax(values):
         axes.contour(savings.columns, savings.index, savings, levels=[printed], colors=[COLOURS[1]], linewidths=2.5)
     missing = np.ma.masked_less_equal(no_plan.to_numpy(), 0.5)
@@ -260,14 +261,16 @@ def _draw_map(
         axes.pcolor(savings.columns, savings.index, missing, hatch="//", alpha=0, shading="nearest")
     for width, colour in ((4, "black"), (2, "white")):
         axes.plot(*here, "x", color=colour, markersize=9, markeredgewidth=width)
+    return mesh
 
 
 def joint_gaps(gaps: pd.DataFrame) -> Figure:
-    """What the joint optimum saves over the deadline, one panel per fixed frequency, one line per number of devices."""
+    """What the joint optimum saves over the deadline, one panel per fixed frequency, one line per number of devices, a
+    band that holds nine of ten draws."""
     frequencies = sorted(gaps["fixed_ghz"].unique())
     fig, row = plt.subplots(1, len(frequencies), figsize=(12, 4), sharey=True, squeeze=False, layout="constrained")
     counts = gaps.assign(devices=gaps["devices"].astype(str) + " devices")
-    look = {"hue": "devices", "style": "devices", "markers": True, "errorbar": "sd"}
+    look = {"hue": "devices", "style": "devices", "markers": True, "errorbar": ("pi", 90)}
     for axes, ghz in zip(row[0], frequencies, strict=True):
         seaborn.lineplot(counts[counts["fixed_ghz"] == ghz], x="deadline_s", y="gap", ax=axes, **look)
         axes.set(title=f"shares chosen at {ghz:g} GHz", xlabel="deadline in s", ylabel="saved by the joint optimum")
@@ -302,7 +305,8 @@ def scheme_bars(frame: pd.DataFrame, title: str) -> Figure:
         words = "no plan" if np.isnan(joules) else f"{late:.0f} late" if late else ""
         words += f"\n{joules:.3g} J" if joules > limit else ""
         height = 0.0 if np.isnan(joules) else min(joules, 0.85 * limit)
-        axes.annotate(words.strip(), (place, height), ha="center", va="bottom", fontsize=9)
+        box = {"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8} if words else None
+        axes.annotate(words.strip(), (place, height), ha="center", va="bottom", fontsize=9, bbox=box)
     axes.legend(loc="upper left")
     return fig
 

@@ -1,15 +1,29 @@
 """The numbers of the FCBAFL notebooks, from what the experiments return."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from fedlib.papers.fcbafl.experiments import MEASURES, best_scheme
+from fedlib.papers.fcbafl.experiments import MEASURES, best_scheme, over_deadlines, over_devices
+from fedlib.wireless import Scenario
 
 
 def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
     """The local accuracy theta of (7) after some rounds: one row per curve, batch, round and seed."""
     chosen = frame[frame["eta"].notna() & frame["round"].isin(rounds)]
     return chosen[["curve", "eta", "batch", "round", "seed", "theta", "theta_max"]].reset_index(drop=True)
+
+
+def figures(
+    scenario: Scenario, deadlines_s: list[float], counts: list[int], draws: int, seed: int
+) -> dict[str, pd.DataFrame]:
+    """The data of Figs. 6 to 8 in one setting: "fig6", "fig7", "fig8" with their `savings`."""
+    return {
+        "fig6": savings(over_deadlines(scenario, deadlines_s, draws, seed), "deadline_s"),
+        "fig7": savings(over_devices("frequency", scenario, counts, draws, seed), "devices"),
+        "fig8": savings(over_devices("allocation", scenario, counts, draws, seed), "devices"),
+    }
 
 
 def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -38,7 +52,7 @@ def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
 def late_rounds(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
     """Draws in which some device is late, or for which the scheme has no plan: one row per scheme, one column per
     point of the sweep."""
-    points = frame[frame["sweep"] == "point"]
+    points = frame[frame["sweep"] == "point"].astype({axis: int})
     late = (~points["in_time"]).groupby([points["scheme"], points[axis]], sort=False).sum()
     return late.unstack(sort=False).astype(int)
 
@@ -46,26 +60,41 @@ def late_rounds(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
 def ahead(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
     """Draws in which OF or OA needs less energy than the scheme, of those that can be compared."""
     rivals = frame[(frame["sweep"] == "point") & (frame["scheme"] != frame["scheme"].map(best_scheme))]
-    counts = rivals.groupby(["scheme", axis], sort=False)["ahead"].agg(won="sum", draws="count")
+    counts = rivals.astype({axis: int}).groupby(["scheme", axis], sort=False)["ahead"].agg(won="sum", draws="count")
     return pd.Series([f"{row.won:.0f} of {row.draws}" for row in counts.itertuples()], counts.index).unstack(sort=False)
 
 
-def beside_print(fitted: pd.DataFrame) -> pd.DataFrame:
-    """The printed savings and those at the closest point, in percent and points, from `experiments.closest`."""
-    table = fitted.assign(difference=fitted["saving"] - fitted["printed"])
-    text = {"printed": "{:.1%}".format, "saving": "{:.1%}".format, "difference": lambda points: f"{100 * points:+.1f}"}
-    shown = table[["figure", "scheme", *text]].set_index(["figure", "scheme"])
-    return shown.transform(text).rename(columns={"saving": "ours", "difference": "difference, points"})
+def closest_cell(scenario: Scenario, fitted: pd.DataFrame) -> Scenario:
+    """The setting that `experiments.closest` found."""
+    point = {name: float(fitted[name].iloc[0]) for name in ("capacitance", "radius_km", "deadline_s")}
+    return replace(scenario, **point)
+
+
+def beside_print(searches: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Printed savings beside those at the point that each search found, and the point; for reading."""
+    rows = {}
+    for search, fitted in searches.items():
+        for row in fitted.itertuples():
+            rows[search, f"Fig. {row.figure[-1]}: {row.scheme}"] = {
+                "printed": f"{row.printed:.1%}",
+                "ours": f"{row.saving:.1%}",
+                "sigma": f"{row.capacitance:.1e}",
+                "radius, km": f"{row.radius_km:.2f}",
+                "deadline, s": f"{row.deadline_s:.1f}",
+                "rounds in time": f"{row.in_time:.0%}",
+                "distance, points": f"{100 * row.distance:.2f}",
+            }
+    return pd.DataFrame(rows).T.rename_axis(["search", "saving"])
 
 
 def map_spans(grid: pd.DataFrame, printed: dict[tuple[str, str], float]) -> pd.DataFrame:
-    """For each printed saving what the maps span, over both planes."""
+    """For each printed saving what a map spans."""
     rows = {}
     for (figure, scheme), value in printed.items():
         cells = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme)]
         span = {"printed": value, "lowest": cells["saving"].min(), "highest": cells["saving"].max()}
         shares = {key: f"{share:.1%}" for key, share in span.items()}
-        rows[f"{figure}: {scheme}"] = shares | {"most draws without a plan": f"{cells['no_plan'].max():.0%}"}
+        rows[f"Fig. {figure[-1]}: {scheme}"] = shares | {"most draws without a plan": f"{cells['no_plan'].max():.0%}"}
     return pd.DataFrame(rows).T
 
 
@@ -88,10 +117,12 @@ def fixed_frequencies(gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def per_round(costs: pd.DataFrame) -> pd.DataFrame:
-    """Mean joules of a round by reading, batch and method, over the draws in which both methods are in time."""
-    place = ["reading", "batch", "seed"]
-    both = costs.groupby(place)["energy_j"].transform(lambda joules: joules.notna().all())
-    kept = costs[both].groupby(["reading", "batch", "method"], sort=False)
-    table = kept[["sending_j", "computing_j", "energy_j"]].mean().assign(draws=kept["seed"].nunique())
-    ratios = table["energy_j"] / table["energy_j"].xs("FedAvg", level="method")
-    return table.assign(of_fedavg=ratios.reorder_levels(table.index.names).reindex(table.index)).reset_index()
+    """Mean joules of a round by reading, batch and method, over the draws in which both methods are in time, and the
+    energy in units of FedAvg's."""
+    place = ["reading", "batch", "method"]
+    both = costs.groupby(["reading", "batch", "seed"])["energy_j"].transform(lambda joules: joules.notna().all())
+    kept = costs[both].groupby(place, sort=False)
+    table = kept[["sending_j", "computing_j", "energy_j"]].mean().assign(draws=kept["seed"].nunique()).reset_index()
+    table = table.sort_values(place[:2], kind="stable", ignore_index=True)
+    fedavg = table["energy_j"].where(table["method"] == "FedAvg").groupby([table["reading"], table["batch"]])
+    return table.assign(of_fedavg=table["energy_j"] / fedavg.transform("max"))
