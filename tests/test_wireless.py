@@ -37,7 +37,7 @@ def two_devices(snr=(7.5, 1.5), cycles=(1e9, 1e9), **changes):
         "capacitance": 1e-28,
         "bandwidth_hz": 1e6,
         "noise_w_per_hz": 1e-9,
-        "local_iterations": 1,
+        "passes": 1,
     }
     return wireless.Devices(**(fields | changes))
 
@@ -65,6 +65,21 @@ def test_optimal_frequency_uses_up_the_deadline_but_stays_in_its_range():
     # 0.9 s: device 0 has 0.65 s, 1.538 GHz; device 1 has 0.4 s, 2.5 GHz, above its 2 GHz. 0.4 s: no time left at all.
     np.testing.assert_allclose(wireless.optimal_frequency(two_devices(), half, 0.9), [1e9 / 0.65, np.nan])
     assert np.isnan(wireless.optimal_frequency(two_devices(), half, 0.4)).tolist() == [True, True]
+
+
+def test_a_device_that_cannot_be_in_time_hurries_and_is_late():
+    # As above: at 0.9 s device 1 would need 2.5 GHz and gets 2 GHz; at 0.4 s its sending alone takes 0.5 s, (31) is
+    # negative, and it hurries all the same.
+    half = np.array([0.5, 0.5])
+    np.testing.assert_allclose(wireless.hurried_frequency(two_devices(), half, 1.3), [1e9, 1.25e9])
+    np.testing.assert_allclose(wireless.hurried_frequency(two_devices(), half, 0.9), [1e9 / 0.65, 2e9])
+    np.testing.assert_allclose(wireless.hurried_frequency(two_devices(), half, 0.4), [2e9, 2e9])
+
+
+def test_passes_over_the_data_may_differ_from_device_to_device():
+    devices = two_devices(passes=np.array([0.5, 2.0]))
+    np.testing.assert_allclose(devices.cycles, [5e8, 2e9])
+    np.testing.assert_allclose(wireless.compute_delay_s(devices, np.array([1e9, 2e9])), [0.5, 1.0])
 
 
 @pytest.mark.parametrize("method", ["exact", "lbfgsb"])
@@ -279,6 +294,16 @@ def test_the_joint_optimum_of_two_devices_equals_a_fine_grid(deadline_s):
     np.testing.assert_allclose(plan.energy_j, np.nanmin(grid), rtol=1e-7)
     assert plan.energy_j <= np.nanmin(grid) * (1 + 1e-12)
     np.testing.assert_allclose(plan.share[0], first[np.nanargmin(grid)], atol=1e-4)
+
+
+def test_shares_chosen_at_a_lower_frequency_are_rarer_and_dearer():
+    devices = draw(16, draws=(200,), devices=60)
+    fast, slow = (wireless.alternation(devices, 30.0, hertz) for hertz in (2e9, 1.5e9))
+    np.testing.assert_array_equal(fast.share, wireless.alternation(devices, 30.0).share)  # f_max is the default
+    both = fast.feasibility.feasible & slow.feasibility.feasible
+    assert fast.feasibility.feasible.sum() > slow.feasibility.feasible.sum() and both.any()
+    assert (slow.feasibility.share_min >= fast.feasibility.share_min).all()
+    assert (fast.transmit_energy_j[both] <= slow.transmit_energy_j[both] * (1 + 1e-12)).all()
 
 
 def test_a_second_pass_of_the_alternation_changes_nothing():

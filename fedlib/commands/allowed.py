@@ -129,6 +129,9 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(("acfmo.mnist.targets", "acfmo.cifar10.targets"), ACCURACY),
     "acfmo.momentum.l2": POSITIVE,
     "fcbafl.learning.samples": Allowed(int, least=1, most=60000, optional=True),
+    **{f"fcbafl.energy.{name}": Allowed(float, least=1, most=2) for name in ("fixed_ghz", "fixed_frequencies")},
+    **{f"fcbafl.energy.{name}": POSITIVE for name in ("map_deadlines", "held")},
+    "fcbafl.energy.in_time": Allowed(float, least=0, most=1),
     **{f"fedacs.{name}.samples": COUNT for name in ("skewness", "comparison", "bandit")},
     "fedacs.skewness.clients": Allowed(int, least=60),  # the groups that Fig. 4 observes
     "fedacs.skewness.betas": replace(POSITIVE, lengths=(2, 2)),

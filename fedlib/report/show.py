@@ -11,6 +11,7 @@ import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,14 @@ def table(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 
 
 def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
-    _write("data", id, ".csv", lambda path: data.to_csv(path, index=False))
-    facts.write_facts(report_folder(), id, _caller.parameters())
+    keep(id, data)
     show(text, fedlib={"id": id, "title": _entry(id).statement})
+
+
+def keep(id: str, data: pd.DataFrame) -> None:
+    """Write an entry's numbers without showing them yet, so that a page can open with its answer."""
+    _write("data", _entry(id).id, ".csv", lambda path: data.to_csv(path, index=False))
+    facts.write_facts(report_folder(), id, _caller.parameters())
 
 
 def show(frame: pd.DataFrame, **metadata: Any) -> None:
@@ -161,7 +167,7 @@ def say(text: str, **values: Any) -> None:
     Lines of the ledger are judged on the numbers that this notebook has written so far; `prose` lists what a field may
     be. A name that nobody knows is a LookupError with the near ones.
     """
-    _markdown(prose.fill(text, _line, values), role="said")
+    _markdown(prose.fill(text, cache(_line), values), role="said")  # judging reads files: once per line
 
 
 def opening() -> None:

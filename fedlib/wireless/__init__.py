@@ -24,7 +24,7 @@ from fedlib.wireless.costs import (
 )
 from fedlib.wireless.devices import Devices, Scenario, draw_devices, path_gain
 from fedlib.wireless.feasibility import Feasibility, feasibility
-from fedlib.wireless.frequency import average_frequency, optimal_frequency, random_frequency
+from fedlib.wireless.frequency import average_frequency, hurried_frequency, optimal_frequency, random_frequency
 from fedlib.wireless.joint import alternation, joint_optimum
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "energy_j",
     "equal_share",
     "feasibility",
+    "hurried_frequency",
     "joint_optimum",
     "optimal_bandwidth",
     "optimal_frequency",

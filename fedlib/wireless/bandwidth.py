@@ -1,7 +1,8 @@
 """Who gets which share of the band: the four schemes of Fig. 8 (FCBAFL, Sections 3 and 4.2).
 
-RA, AA and SA do not look at the deadline, and often leave some device too little to meet it. Given `share_min`, they
-first hand every device what it needs and apply their rule to the rest; without, they are the printed rules.
+RA, AA and SA are the printed rules; AA is b_n = 1/N. They do not look at the deadline, and often leave some device too
+little to meet it. Given `share_min`, they first hand every device what it needs and apply their rule to the rest: that
+is no longer what the paper compares with, but it keeps the deadline.
 
 OA minimises the energy of sending, P_1 of equation (26), at fixed frequencies, in one of two ways.
 - `lbfgsb` is the paper's choice. L-BFGS-B knows bounds but not sum(b) = 1, so it moves weights z_n >= 0 with b_n =
@@ -29,7 +30,7 @@ def random_share(devices: Devices, rng: np.random.Generator, share_min: np.ndarr
 
 
 def equal_share(devices: Devices, share_min: np.ndarray | float = 0.0) -> np.ndarray:
-    """AA: the same for all."""
+    """AA: b_n = 1/N."""
     return _share_out(np.ones(devices.shape), share_min)
 
 
@@ -41,7 +42,7 @@ def snr_share(devices: Devices, share_min: np.ndarray | float = 0.0) -> np.ndarr
 def optimal_bandwidth(
     devices: Devices,
     deadline_s: np.ndarray | float,
-    frequency_hz: np.ndarray | None = None,
+    frequency_hz: np.ndarray | float | None = None,
     method: str = "exact",
 ) -> Allocation:
     """OA: the solution of P_1 at fixed frequencies; by default f_n^max, which leaves most time for sending."""

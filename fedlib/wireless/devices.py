@@ -23,6 +23,7 @@ class Scenario:
     local_iterations: int = 20  # Q_l
     capacitance: float = 1e-28  # sigma; printed 1e-23, which costs one device half a megajoule per round
 
+    fixed_hz: float = 2e9  # f_n while the shares are chosen, P_1; the paper fixes a frequency and does not print it
     devices: int = 100  # N; the learning part prints 100, the energy figures do not say
     radius_km: float = 0.5  # devices are spread evenly over a disc
     closest_km: float = 0.01  # no device stands nearer to the server than this
@@ -31,7 +32,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Devices:
-    """Devices as arrays that broadcast to `(..., devices)`; the band and Q_l belong to the whole cell."""
+    """Devices as arrays that broadcast to `(..., devices)`; the band belongs to the whole cell."""
 
     gain: np.ndarray  # h_n, path loss times fading
     power_w: np.ndarray  # p_n
@@ -41,9 +42,9 @@ class Devices:
     frequency_min_hz: np.ndarray  # f_n^min
     frequency_max_hz: np.ndarray  # f_n^max
     capacitance: np.ndarray  # sigma
+    passes: np.ndarray  # over the data in a round: Q_l, for the paper counts each iteration as one over all d_n
     bandwidth_hz: float  # B
     noise_w_per_hz: float  # N_0
-    local_iterations: int  # Q_l
 
     def __post_init__(self) -> None:
         names = [field.name for field in fields(self) if field.type is np.ndarray]
@@ -80,7 +81,7 @@ class Devices:
     @cached_property
     def cycles(self) -> np.ndarray:
         """Q_l c_n d_n: processor cycles of one round."""
-        return self.local_iterations * self.cycles_per_bit * self.data_bits
+        return self.passes * self.cycles_per_bit * self.data_bits
 
 
 def path_gain(distance_km: np.ndarray | float) -> np.ndarray:
@@ -109,7 +110,7 @@ def draw_devices(scenario: Scenario, rng: np.random.Generator, draws: tuple[int,
         frequency_min_hz=np.array(slowest_hz),
         frequency_max_hz=np.array(fastest_hz),
         capacitance=np.array(scenario.capacitance),
+        passes=np.array(scenario.local_iterations),
         bandwidth_hz=scenario.bandwidth_hz,
         noise_w_per_hz=WATT_PER_DBM * 10 ** (scenario.noise_dbm_per_hz / 10),
-        local_iterations=scenario.local_iterations,
     )

@@ -56,10 +56,10 @@ class Feasibility:
 
 
 def feasibility(
-    devices: Devices, deadline_s: np.ndarray | float, frequency_hz: np.ndarray | None = None
+    devices: Devices, deadline_s: np.ndarray | float, frequency_hz: np.ndarray | float | None = None
 ) -> Feasibility:
     """Smallest shares b_n^min that meet the deadline at these frequencies (default: every device at f_n^max)."""
-    frequency_hz = devices.frequency_max_hz if frequency_hz is None else frequency_hz
+    frequency_hz = devices.frequency_max_hz if frequency_hz is None else np.asarray(frequency_hz, dtype=np.float64)
     return Feasibility(share_for_delay(devices, per_device(deadline_s) - compute_delay_s(devices, frequency_hz)))
 
 

@@ -2,7 +2,8 @@
 
 The paper calls [f_n^min, f_n^max] the feasible range, but a slow device may then miss the deadline, against
 constraint (23e). The range that meets it, constraint (30a), starts at the optimal frequency. `random_frequency` and
-`average_frequency` take the start of the range as an argument, so both readings are one call away.
+`average_frequency` take the start of the range as an argument, so both readings are one call away. Where even f_n^max
+is too slow, (30a) is empty: `optimal_frequency` has no answer, `hurried_frequency` runs at f_n^max.
 """
 
 import numpy as np
@@ -20,6 +21,17 @@ def optimal_frequency(devices: Devices, share: np.ndarray, deadline_s: np.ndarra
     needed_hz = devices.cycles / np.where(left_s > 0, left_s, np.nan)  # f_n^*
     reachable = needed_hz <= devices.frequency_max_hz * (1 + ROUNDING)
     return np.where(reachable, np.clip(needed_hz, devices.frequency_min_hz, devices.frequency_max_hz), np.nan)
+
+
+def hurried_frequency(devices: Devices, share: np.ndarray, deadline_s: np.ndarray | float) -> np.ndarray:
+    """OF wherever it exists; a device that no permitted frequency brings in time computes at f_n^max and is late.
+
+    (31) grows without bound as the time left for computing shrinks, so f_n^max is its limit under (23b). Where sending
+    alone takes longer than the deadline (31) turns negative and max{f_n^min, f_n^*} would reward the latest devices
+    with the lowest frequency; they hurry here like all others that are late.
+    """
+    frequency_hz = optimal_frequency(devices, share, deadline_s)
+    return np.where(np.isnan(frequency_hz), devices.frequency_max_hz, frequency_hz)
 
 
 def average_frequency(devices: Devices, slowest_hz: np.ndarray | None = None) -> np.ndarray:

@@ -21,12 +21,18 @@ from fedlib.wireless.frequency import optimal_frequency
 from fedlib.wireless.monotone import decreasing_root
 
 
-def alternation(devices: Devices, deadline_s: np.ndarray | float, method: str = "exact") -> Allocation:
-    """FCBAFL's way: OA at f_n^max, then OF.
+def alternation(
+    devices: Devices,
+    deadline_s: np.ndarray | float,
+    frequency_hz: np.ndarray | float | None = None,
+    method: str = "exact",
+) -> Allocation:
+    """FCBAFL's way: OA at fixed frequencies (by default f_n^max), then OF.
 
-    Once is enough: a device slowed down to meet the deadline exactly cannot give up any share afterwards.
+    Once is enough: a device slowed down to meet the deadline exactly cannot give up any share afterwards. A fixed
+    frequency below f_n^max leaves less time for sending: more deadlines are out of reach, and the shares are worse.
     """
-    first = optimal_bandwidth(devices, deadline_s, method=method)
+    first = optimal_bandwidth(devices, deadline_s, frequency_hz, method)
     return Allocation(devices, first.share, optimal_frequency(devices, first.share, deadline_s), first.feasibility)
 
 

@@ -1,19 +1,22 @@
 """Figures of the FCBAFL notebooks: the system (Fig. 1), a toy with two devices, curves, energies over a sweep, maps,
 and sliders on one cell."""
 
+from dataclasses import replace
+
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 from matplotlib.typing import ColorType
 
 from fedlib import wireless
-from fedlib.papers.fcbafl.experiments import AS_PRINTED, FULL, ONE_STEP, one_round
+from fedlib.papers.fcbafl.experiments import FULL, IN_TIME, ONE_STEP, best_scheme, one_round
 from fedlib.report import sliders
 from fedlib.wireless import Devices, Scenario
 
@@ -201,87 +204,162 @@ def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame
     return fig, frame.iloc[::40].round(2).set_index("share, %")
 
 
-def energies(frame: pd.DataFrame, axis: str, label: str) -> Figure:
-    """Energy per round over a sweep, one line per scheme, a band of one standard deviation; "as printed" is thin."""
-    points = frame[frame["sweep"] == "point"]
+def energies(frame: pd.DataFrame, axis: str, label: str, log: bool = False) -> Figure:
+    """Energy per round over a sweep, one line per scheme as printed, a band of one standard deviation over draws;
+    hollow marks where most rounds are late. Schemes kept in time are dotted."""
     fig, axes = plt.subplots(figsize=(7.2, 4.2))
-    schemes = [scheme for scheme in points["scheme"].unique() if not scheme.endswith(AS_PRINTED)]
+    _draw_energies(axes, frame, axis, label, log)
+    axes.set_ylabel("energy of a round in J")
+    axes.legend(ncols=2, fontsize="small")
+    return fig
+
+
+def closest_sweeps(frame: pd.DataFrame) -> Figure:
+    """The three sweeps of Figs. 6 to 8 side by side, the schemes as printed."""
+    sweeps = {"fig6": ("deadline_s", "deadline in s"), "fig7": ("devices", "devices"), "fig8": ("devices", "devices")}
+    fig, row = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    printed = frame[~frame["scheme"].str.endswith(IN_TIME)]
+    for axes, (figure, (axis, label)) in zip(row, sweeps.items(), strict=True):
+        _draw_energies(axes, printed[printed["figure"] == figure], axis, label, log=figure == "fig8")
+        axes.set_title(f"Fig. {figure[-1]}")
+        axes.legend(fontsize="small")
+    row[0].set_ylabel("energy of a round in J")
+    return fig
+
+
+def _draw_energies(axes: Axes, frame: pd.DataFrame, axis: str, label: str, log: bool) -> None:
+    points = frame[frame["sweep"] == "point"]
+    schemes = list(dict.fromkeys(scheme.removesuffix(IN_TIME) for scheme in points["scheme"]))
     for scheme, rows in points.groupby("scheme", sort=False):
-        look = schemes.index(scheme.removesuffix(AS_PRINTED))
-        joules = rows.groupby(axis)["energy_j"]
-        mean, spread = joules.mean(), joules.std().fillna(0)
-        if scheme.endswith(AS_PRINTED):
+        look = schemes.index(scheme.removesuffix(IN_TIME))
+        by_point = rows.groupby(axis)
+        mean, spread = by_point["energy_j"].mean(), by_point["energy_j"].std().fillna(0)
+        if scheme.endswith(IN_TIME):
             axes.plot(mean.index, mean, color=COLOURS[look], linestyle=":", linewidth=1.2, label=scheme)
             continue
-        axes.plot(mean.index, mean, color=COLOURS[look], marker="os^D"[look], label=scheme)
-        axes.fill_between(mean.index, mean - spread, mean + spread, color=COLOURS[look], alpha=0.2, linewidth=0)
-    axes.set(xlabel=label, ylabel="energy of a round in J")
-    axes.set_ylim(0, 1.25 * points[points["scheme"].isin(schemes)].groupby(["scheme", axis])["energy_j"].mean().max())
-    axes.legend(ncols=2)
-    return fig
+        axes.plot(mean.index, mean, color=COLOURS[look], label=scheme)
+        low = np.maximum(mean - spread, mean / 10) if log else mean - spread
+        axes.fill_between(mean.index, low, mean + spread, color=COLOURS[look], alpha=0.2, linewidth=0)
+        late = 1 - by_point["in_time"].mean()
+        for hollow, chosen in ((True, mean[late > 0.5]), (False, mean[late <= 0.5])):
+            face = "white" if hollow else COLOURS[look]
+            axes.plot(chosen.index, chosen, "os^D"[look], color=COLOURS[look], markerfacecolor=face)
+    axes.set(xlabel=label, yscale="log" if log else "linear", **({} if log else {"ylim": (0, None)}))
 
 
-def saving_maps(frame: pd.DataFrame, printed: dict[tuple[str, str], float], here: tuple[float, float]) -> Figure:
-    """One heat map of the saving per printed percentage: a contour where the map reaches it, a cross at our setting."""
+def saving_maps(
+    grid: pd.DataFrame, printed: dict[tuple[str, str], float], plane: str, here: tuple[float, float]
+) -> Figure:
+    """One heat map of the saving per printed percentage: a contour where the map reaches it, a cross at our setting.
+
+    Across is the capacitance; `plane` says what is up, "radius" or "deadline". Each map has its own scale of colours.
+    Grey cells save nothing or cost more; hatched ones have no plan in more than half of the draws.
+    """
+    up, label = {"radius": ("radius_km", "radius of the cell in km"), "deadline": ("deadline_s", "deadline in s")}[
+        plane
+    ]
     fig, panels = plt.subplots(2, 4, figsize=(13, 6.4), sharex=True, sharey=True, layout="constrained")
     for axes, ((figure, scheme), value) in zip(panels.flat, printed.items(), strict=False):
-        chosen = frame[(frame["figure"] == figure) & (frame["scheme"] == scheme)]
-        table = chosen.pivot(index="radius_km", columns="capacitance", values="saving")
-        _draw_map(axes, table, value, here)
-        best = "OA" if figure == "fig8" else "OF"
-        axes.set(xscale="log", yscale="log", title=f"{figure}: {best} on {scheme}, printed {value:.1%}")
+        chosen = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme) & (grid["plane"] == plane)]
+        savings = chosen.pivot(index=up, columns="capacitance", values="saving")
+        no_plan = chosen.pivot(index=up, columns="capacitance", values="no_plan")
+        mesh = _draw_map(axes, savings, no_plan, value, here)
+        fig.colorbar(mesh, ax=axes, format=PercentFormatter(1, decimals=1 if mesh.get_clim()[1] < 0.05 else 0))
+        best = best_scheme(scheme)
+        axes.set(xscale="log", yscale="log" if plane == "radius" else "linear")
+        axes.set_title(f"Fig. {figure[-1]}: {best} on {scheme}, printed {value:.1%}", fontsize="medium")
     for axes in panels.flat[len(printed) :]:
         axes.axis("off")
-    image = panels.flat[0].collections[0]  # all maps share one scale of colours
-    fig.colorbar(image, ax=panels, label="saving", format=PercentFormatter(1), shrink=0.8)
     fig.supxlabel("capacitance sigma")
-    fig.supylabel("radius of the cell in km")
+    fig.supylabel(label)
     return fig
 
 
-def _draw_map(axes: Axes, table: pd.DataFrame, printed: float, here: tuple[float, float]) -> None:
-    axes.pcolormesh(table.columns, table.index, table, cmap="mako_r", vmin=0, vmax=0.8, shading="nearest")
-    if table.to_numpy().min() < printed < table.to_numpy().max():
-        axes.contour(table.columns, table.index, table, levels=[printed], colors=[COLOURS[1]], linewidths=2.5)
+def _draw_map(
+    axes: Axes, savings: pd.DataFrame, no_plan: pd.DataFrame, printed: float, here: tuple[float, float]
+) -> QuadMesh:
+    colours = seaborn.color_palette("mako_r", as_cmap=True).with_extremes(under="0.85")
+    values = savings.to_numpy()
+    low, high = max(np.nanmin(values), 0.0), max(np.nanmax(values), 0.001)
+    mesh = axes.pcolormesh(savings.columns, savings.index, values, cmap=colours, vmin=low, vmax=high, shading="nearest")
+    if np.nanmin(values) < printed < np.nanmax(values):
+        axes.contour(savings.columns, savings.index, savings, levels=[printed], colors=[COLOURS[1]], linewidths=2.5)
+    missing = np.ma.masked_less_equal(no_plan.to_numpy(), 0.5)
+    if missing.count():
+        axes.pcolor(savings.columns, savings.index, missing, hatch="//", alpha=0, shading="nearest")
     for width, colour in ((4, "black"), (2, "white")):
         axes.plot(*here, "x", color=colour, markersize=9, markeredgewidth=width)
+    return mesh
 
 
-def joint_gaps(frame: pd.DataFrame) -> Figure:
-    """What the joint optimum saves, over the deadline, one line per number of devices."""
-    fig, axes = plt.subplots(figsize=(7.2, 4))
-    counts = frame.assign(devices=frame["devices"].astype(str) + " devices")
-    look = {"hue": "devices", "style": "devices", "markers": True, "errorbar": "sd"}
-    seaborn.lineplot(counts, x="deadline_s", y="gap", ax=axes, **look)
-    axes.set(xlabel="deadline in s", ylabel="saved by the joint optimum")
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=2))
-    axes.legend(title=None)
+def joint_gaps(gaps: pd.DataFrame) -> Figure:
+    """What the joint optimum saves over the deadline, one panel per fixed frequency, one line per number of devices, a
+    band that holds nine of ten draws."""
+    frequencies = sorted(gaps["fixed_ghz"].unique())
+    fig, row = plt.subplots(1, len(frequencies), figsize=(12, 4), sharey=True, squeeze=False, layout="constrained")
+    counts = gaps.assign(devices=gaps["devices"].astype(str) + " devices")
+    look = {"hue": "devices", "style": "devices", "markers": True, "errorbar": ("pi", 90)}
+    for axes, ghz in zip(row[0], frequencies, strict=True):
+        seaborn.lineplot(counts[counts["fixed_ghz"] == ghz], x="deadline_s", y="gap", ax=axes, **look)
+        axes.set(title=f"shares chosen at {ghz:g} GHz", xlabel="deadline in s", ylabel="saved by the joint optimum")
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=1))
+        axes.legend(title=None)
+    return fig
+
+
+def rounds_of_both(table: pd.DataFrame) -> Figure:
+    """Sending and computing of a round of either method as stacked bars, one panel per way to count the work."""
+    readings = list(table["reading"].unique())
+    fig, row = plt.subplots(1, len(readings), figsize=(12, 4), sharey=True, squeeze=False, layout="constrained")
+    for axes, reading in zip(row[0], readings, strict=True):
+        bars = table[table["reading"] == reading]
+        names = bars["method"] + "\n" + bars["batch"].map(lambda batch: f"batch {batch}")
+        _stack(axes, names, bars[["sending_j", "computing_j"]].rename(columns=lambda name: name.removesuffix("_j")))
+        axes.set_title(reading)
+    row[0, 0].set_ylabel("energy of a round in J")
+    row[0, 0].legend()
     return fig
 
 
 def scheme_bars(frame: pd.DataFrame, title: str) -> Figure:
-    """Sending and computing of each scheme as stacked bars."""
+    """Sending and computing of each scheme as stacked bars; what is far above the others is cut off and told."""
     fig, axes = plt.subplots(figsize=(7.2, 3.6))
-    bottom = np.zeros(len(frame))
-    for part, colour in zip(frame.columns, COLOURS, strict=False):
-        axes.bar(frame.index, frame[part], bottom=bottom, color=colour, label=part)
-        bottom = bottom + frame[part].to_numpy()
-    axes.set(ylabel="energy of a round in J", title=title)
-    axes.legend()
+    parts = frame[["sending", "computing"]]
+    _stack(axes, frame.index, parts)
+    total = parts.sum(axis=1, min_count=2)
+    limit = 4 * total.min() if total.notna().any() else 1.0
+    axes.set(ylabel="energy of a round in J", title=title, ylim=(0, min(1.15 * total.max(), limit)))
+    for place, (joules, late) in enumerate(zip(total, frame["late"], strict=True)):
+        words = "no plan" if np.isnan(joules) else f"{late:.0f} late" if late else ""
+        words += f"\n{joules:.3g} J" if joules > limit else ""
+        height = 0.0 if np.isnan(joules) else min(joules, 0.85 * limit)
+        box = {"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8} if words else None
+        axes.annotate(words.strip(), (place, height), ha="center", va="bottom", fontsize=9, bbox=box)
+    axes.legend(loc="upper left")
     return fig
 
 
-def cell_explorer(deadline_s: float, radius_km: float, devices: int, capacitance: float, seed: int) -> ipywidgets.VBox:
-    """Sliders for deadline, radius and number of devices, above what `one_round` says of such a cell."""
+def _stack(axes: Axes, names: pd.Series | pd.Index, parts: pd.DataFrame) -> None:
+    bottom = np.zeros(len(parts))
+    for part, colour in zip(parts.columns, COLOURS, strict=False):
+        axes.bar(names, parts[part], bottom=bottom, color=colour, label=part)
+        bottom = bottom + parts[part].to_numpy()
 
-    def draw(deadline_s: float, radius_km: float, devices: int) -> tuple[Figure, str]:
-        cell = Scenario(devices=devices, deadline_s=deadline_s, radius_km=radius_km, capacitance=capacitance)
-        frame, answer = one_round(cell, seed)
-        return scheme_bars(frame, f"{devices} devices, {radius_km:g} km, {deadline_s:g} s"), answer
 
+def cell_explorer(cell: Scenario, seed: int) -> ipywidgets.VBox:
+    """Sliders for deadline, radius, number of devices and sigma above what `one_round` says of such a cell."""
+
+    def draw(deadline_s: float, radius_km: float, devices: int, capacitance: float) -> tuple[Figure, str]:
+        place = replace(cell, deadline_s=deadline_s, radius_km=radius_km, devices=devices, capacitance=capacitance)
+        frame, answer = one_round(place, seed)
+        title = f"{devices} devices, {radius_km:g} km, {deadline_s:g} s, sigma {capacitance:.2g}"
+        return scheme_bars(frame, title), answer
+
+    sigma = float(np.log10(cell.capacitance))
     return sliders.explorer(
         draw,
-        deadline_s=ipywidgets.FloatSlider(deadline_s, min=20, max=60, step=1, description="deadline, s"),
-        radius_km=ipywidgets.FloatSlider(radius_km, min=0.05, max=3, step=0.05, description="radius, km"),
-        devices=ipywidgets.IntSlider(devices, min=2, max=200, description="devices"),
+        deadline_s=ipywidgets.FloatSlider(cell.deadline_s, min=20, max=60, step=1, description="deadline, s"),
+        radius_km=ipywidgets.FloatSlider(cell.radius_km, min=0.05, max=3, step=0.05, description="radius, km"),
+        devices=ipywidgets.IntSlider(cell.devices, min=2, max=200, description="devices"),
+        capacitance=ipywidgets.FloatLogSlider(10**sigma, min=-31, max=-26, step=0.1, description="sigma"),
     )

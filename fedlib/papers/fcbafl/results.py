@@ -1,9 +1,20 @@
 """The numbers of the FCBAFL notebooks, from what the experiments return."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from fedlib.papers.fcbafl.experiments import Costs, Curve, LearningSetting, curve_name
+from fedlib.papers.fcbafl.experiments import (
+    MEASURES,
+    Curve,
+    LearningSetting,
+    best_scheme,
+    curve_name,
+    over_deadlines,
+    over_devices,
+)
+from fedlib.wireless import Scenario
 
 RUN = ["setting", "step", "curve", "batch", "seed"]  # what names a run of the learning
 
@@ -77,56 +88,114 @@ def energy_to_target(ends: pd.DataFrame, joules: pd.DataFrame) -> pd.DataFrame:
     return costs.assign(energy_kj=costs["rounds_to_target"] * costs["round_j"] / 1000)
 
 
-def savings(sweep: pd.DataFrame, axis: str, best: str) -> pd.DataFrame:
-    """One row per draw, scheme and point with the saving of `best` on the scheme, and one for the whole sweep.
-
-    `sweep` has the costs by scheme, `axis` and draw, as `experiments.over_deadlines` returns them. Draws in which some
-    point has no plan at all (the deadline is out of reach) are left out.
-    """
-    points, count = sweep[axis].unique(), sweep["seed"].nunique()
-    costs: Costs = {
-        scheme: rows[["sending_j", "computing_j"]].to_numpy().T.reshape(2, len(points), count)
-        for scheme, rows in sweep.groupby("scheme", sort=False)
+def figures(
+    scenario: Scenario, deadlines_s: list[float], counts: list[int], draws: int, seed: int
+) -> dict[str, pd.DataFrame]:
+    """The data of Figs. 6 to 8 in one setting: "fig6", "fig7", "fig8" with their `savings`."""
+    return {
+        "fig6": savings(over_deadlines(scenario, deadlines_s, draws, seed), "deadline_s"),
+        "fig7": savings(over_devices("frequency", scenario, counts, draws, seed), "devices"),
+        "fig8": savings(over_devices("allocation", scenario, counts, draws, seed), "devices"),
     }
-    feasible = ~np.isnan(np.sum(costs[best], axis=(0, 1)))
-    draws, frames = np.flatnonzero(feasible), []
-    for scheme, joules in costs.items():
-        by_point = _saving_rows(joules[..., feasible], costs[best][..., feasible], draws)
-        frames.append(by_point.assign(scheme=scheme, sweep="point", **{axis: np.repeat(points, len(draws))}))
-        whole, least = (table.sum(axis=1, keepdims=True)[..., feasible] for table in (joules, costs[best]))
-        frames.append(_saving_rows(whole, least, draws).assign(scheme=scheme, sweep="all", **{axis: np.nan}))
-    frame = pd.concat(frames, ignore_index=True)
-    first = ["scheme", "sweep", axis, "seed"]
-    return frame[[*first, *(column for column in frame if column not in first)]]
 
 
-def _saving_rows(joules: np.ndarray, best: np.ndarray, draws: np.ndarray) -> pd.DataFrame:
-    energy, least = joules.sum(axis=0), best.sum(axis=0)
-    return pd.DataFrame(
-        {
-            "seed": np.tile(draws, len(energy)),
-            "sending_j": joules[0].ravel(),
-            "computing_j": joules[1].ravel(),
-            "energy_j": energy.ravel(),
-            "saving": (1 - least / energy).ravel(),
-        }
-    )
+def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """One row per draw, scheme and point with the saving of OF or OA on the scheme, and one for the whole sweep.
+
+    `sweep` has the costs by scheme, `axis` and draw, as `experiments.over_deadlines` returns them; all rows stay.
+    Rows without a plan have blank energies. `ahead` is 1 where OF or OA needs less energy than the scheme, `in_time`
+    says whether no device was late; differences of `log_energy` are ratios of energies.
+    """
+    points = sweep.assign(sweep="point")
+    whole = sweep.groupby(["scheme", "seed"], sort=False)[MEASURES].sum(min_count=sweep[axis].nunique())
+    frame = pd.concat([points, whole.reset_index().assign(sweep="all", **{axis: np.nan})], ignore_index=True)
+    frame["energy_j"] = frame["sending_j"] + frame["computing_j"]
+    place = ["sweep", axis, "seed"]
+    least = frame[["scheme", *place, "energy_j"]].rename(columns={"scheme": "best", "energy_j": "least"})
+    frame = frame.assign(best=frame["scheme"].map(best_scheme)).merge(least, "left", ["best", *place])
+    known = frame["energy_j"].notna() & frame["least"].notna()
+    return frame.assign(
+        saving=1 - frame["least"] / frame["energy_j"],
+        log_energy=np.log(frame["energy_j"]),
+        ahead=(frame["least"] < frame["energy_j"]).astype(float).where(known),
+        in_time=frame["late"] == 0,
+    ).drop(columns=["best", "least"])
 
 
-def map_spans(grid: pd.DataFrame, printed: dict[tuple[str, str], float], radius_km: float) -> pd.DataFrame:
-    """For each printed saving: what the map spans, and the capacitance that gives it at this radius, if any."""
+def late_rounds(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """Draws in which some device is late, or for which the scheme has no plan: one row per scheme, one column per
+    point of the sweep."""
+    points = frame[frame["sweep"] == "point"].astype({axis: int})
+    late = (~points["in_time"]).groupby([points["scheme"], points[axis]], sort=False).sum()
+    return late.unstack(sort=False).astype(int)
+
+
+def ahead(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """Draws in which OF or OA needs less energy than the scheme, of those that can be compared."""
+    rivals = frame[(frame["sweep"] == "point") & (frame["scheme"] != frame["scheme"].map(best_scheme))]
+    counts = rivals.astype({axis: int}).groupby(["scheme", axis], sort=False)["ahead"].agg(won="sum", draws="count")
+    return pd.Series([f"{row.won:.0f} of {row.draws}" for row in counts.itertuples()], counts.index).unstack(sort=False)
+
+
+def closest_cell(scenario: Scenario, fitted: pd.DataFrame) -> Scenario:
+    """The setting that `experiments.closest` found."""
+    point = {name: float(fitted[name].iloc[0]) for name in ("capacitance", "radius_km", "deadline_s")}
+    return replace(scenario, **point)
+
+
+def beside_print(searches: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Printed savings beside those at the point that each search found, and the point; for reading."""
+    rows = {}
+    for search, fitted in searches.items():
+        for row in fitted.itertuples():
+            rows[search, f"Fig. {row.figure[-1]}: {row.scheme}"] = {
+                "printed": f"{row.printed:.1%}",
+                "ours": f"{row.saving:.1%}",
+                "sigma": f"{row.capacitance:.1e}",
+                "radius, km": f"{row.radius_km:.2f}",
+                "deadline, s": f"{row.deadline_s:.1f}",
+                "rounds in time": f"{row.in_time:.0%}",
+                "distance, points": f"{100 * row.distance:.2f}",
+            }
+    return pd.DataFrame(rows).T.rename_axis(["search", "saving"])
+
+
+def map_spans(grid: pd.DataFrame, printed: dict[tuple[str, str], float]) -> pd.DataFrame:
+    """For each printed saving what a map spans."""
     rows = {}
     for (figure, scheme), value in printed.items():
         cells = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme)]
         span = {"printed": value, "lowest": cells["saving"].min(), "highest": cells["saving"].max()}
         shares = {key: f"{share:.1%}" for key, share in span.items()}
-        rows[f"{figure}: {scheme}"] = shares | {f"sigma at {radius_km:g} km": _capacitance_for(cells, value, radius_km)}
+        rows[f"Fig. {figure[-1]}: {scheme}"] = shares | {"most draws without a plan": f"{cells['no_plan'].max():.0%}"}
     return pd.DataFrame(rows).T
 
 
-def _capacitance_for(cells: pd.DataFrame, saving: float, radius_km: float) -> str:
-    """Between the capacitances of the map, on a logarithmic scale."""
-    line = cells[cells["radius_km"] == radius_km].sort_values("saving")
-    if line.empty or not line["saving"].iloc[0] <= saving <= line["saving"].iloc[-1]:
-        return "none"
-    return f"{10 ** np.interp(saving, line['saving'], np.log10(line['capacitance'])):.1e}"
+def fixed_frequencies(gaps: pd.DataFrame) -> pd.DataFrame:
+    """What the frequency at which OA is solved decides, in the largest cell: one row per frequency and deadline.
+
+    The gap to the joint optimum is given over the draws with a plan at this frequency, and over those with a plan at
+    every frequency.
+    """
+    largest = gaps[(gaps["devices"] == gaps["devices"].max()) & gaps["joint_j"].notna()]
+    everywhere = largest.groupby(["deadline_s", "seed"])["gap"].transform(lambda gap: gap.notna().all())
+    by_place = ["fixed_ghz", "deadline_s"]
+    means = {
+        "draws": largest.groupby(by_place)["seed"].nunique(),
+        "no_plan": largest.groupby(by_place)["gap"].agg(lambda gap: gap.isna().mean()),
+        "gap": largest.groupby(by_place)["gap"].mean(),
+        "gap_same_draws": largest[everywhere].groupby(by_place)["gap"].mean(),
+    }
+    return pd.DataFrame(means).reset_index()
+
+
+def per_round(costs: pd.DataFrame) -> pd.DataFrame:
+    """Mean joules of a round by reading, batch and method, over the draws in which both methods are in time, and the
+    energy in units of FedAvg's."""
+    place = ["reading", "batch", "method"]
+    both = costs.groupby(["reading", "batch", "seed"])["energy_j"].transform(lambda joules: joules.notna().all())
+    kept = costs[both].groupby(place, sort=False)
+    table = kept[["sending_j", "computing_j", "energy_j"]].mean().assign(draws=kept["seed"].nunique()).reset_index()
+    table = table.sort_values(place[:2], kind="stable", ignore_index=True)
+    fedavg = table["energy_j"].where(table["method"] == "FedAvg").groupby([table["reading"], table["batch"]])
+    return table.assign(of_fedavg=table["energy_j"] / fedavg.transform("max"))
