@@ -70,3 +70,14 @@ def test_parameters_are_kept_as_json(notebook, tmp_path):
     show.table("acfmo/audit-micro", audit, audit)
     kept = json.loads((tmp_path / "data" / "acfmo-audit-micro.json").read_text())
     assert kept["parameters"]["rounds"] == 50
+
+
+def test_numbers_kept_before_they_are_shown_answer_at_once(notebook, tmp_path, capsys):
+    audit = checks.audit(("total", 1, 2, False))
+    show.keep("acfmo/audit-micro", audit)
+    assert capsys.readouterr().out == ""
+    assert facts.parameters(tmp_path, "acfmo/audit-micro")["rounds"] == 50
+    show.say("It {acfmo/audit-micro.verdict}.")
+    assert "It does not hold." in capsys.readouterr().out
+    with pytest.raises(LookupError, match="acfmo/audit-micro"):
+        show.keep("acfmo/audit-micr", audit)
