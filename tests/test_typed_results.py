@@ -66,14 +66,14 @@ def prose(node: nbformat.NotebookNode) -> Iterator[str]:
     for cell in node.cells:
         if cell.cell_type == "markdown":
             yield cell.source
-        elif cell.cell_type == "code" and "show.say" in cell.source:
+        elif cell.cell_type == "code" and ("show.say" in cell.source or "show.answer" in cell.source):
             yield from (re.sub(r"\{[^{}]*\}", FIELD, text) for text in said(cell.source))
 
 
 def said(source: str) -> Iterator[str]:
     """The strings in calls of `show.say`."""
     for call in ast.walk(ast.parse(source)):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "show.say":
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("show.say", "show.answer"):
             strings = (part.value for part in ast.walk(call) if isinstance(part, ast.Constant))
             yield from (cleandoc(text) for text in strings if isinstance(text, str))
 

@@ -87,17 +87,19 @@ SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
     *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds", "tuning_seeds"),
-    *("rounds", "tuning_rounds", "passes_rounds", "cnn_rounds", "cifar_rounds", "share_rounds", "crowd_rounds"),
+    *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "cifar_rounds", "share_rounds", "crowd_rounds"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stop", "restart", "ban"),
     *("every", "cnn_every", "last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
+    *("participants",),
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
     *("steps", "batch", "batches", "groups_batch", "epochs", "local_epochs", "ring_epochs"),
     *("iterations", "iteration_counts", "width", "hidden", "tuning_width", "tuning_hidden", "units"),
 )
 SAMPLES = ("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples")  # null: all
 POSITIVES = (
-    *("lr", "conv_lr", "rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates", "passes_rate"),
+    *("lr", "conv_lr", "rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
+    *("fedl_lr", "fedl_rates", "fedl_etas", "full_etas", "fedl_full_etas"),
     *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
     *("ratio", "bandwidth", "snr", "step", "selecting"),
 )
@@ -148,7 +150,7 @@ ALLOWED: dict[str, Allowed] = {
 }
 RULES: dict[str, tuple[str, ...]] = {
     "start.here": ("clients <= samples",),
-    "fcbafl.learning": ("devices <= (samples or 60000)",),
+    "fcbafl.learning": ("40 * devices <= (samples or 60000)", "participants <= devices"),
     "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= rounds"),
     "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
