@@ -108,9 +108,14 @@ def table(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 
 
 def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
-    _write("data", id, ".csv", lambda path: data.to_csv(path, index=False))
-    facts.write_facts(report_folder(), id, _caller.parameters())
+    keep(id, data)
     show(text, fedlib={"id": id, "title": _entry(id).statement})
+
+
+def keep(id: str, data: pd.DataFrame) -> None:
+    """Write an entry's numbers without showing them yet, so that a page can open with its answer."""
+    _write("data", _entry(id).id, ".csv", lambda path: data.to_csv(path, index=False))
+    facts.write_facts(report_folder(), id, _caller.parameters())
 
 
 def show(frame: pd.DataFrame, **metadata: Any) -> None:
