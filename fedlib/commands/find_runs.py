@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from fedlib.report.notebooks import Notebook, cells, parameters
 from fedlib.runs import study
 
-SILENT = ("figure", "table", "picture", "show", "say", "verdicts", "style")  # of `fedlib.report.show`
+SILENT = ("figure", "table", "picture", "keep", "show", "say", "source", "verdicts", "style")  # of `fedlib.report.show`
 
 
 class Statement(NamedTuple):

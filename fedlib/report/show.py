@@ -8,6 +8,7 @@ import base64
 import inspect
 import io
 import os
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,6 +165,12 @@ def say(text: str, **values: Any) -> None:
 def _line(id: str) -> dict[str, Any]:
     """The ledger's line of an entry, judged on what this report has now."""
     return ledger.judge(_entry(id), report_folder())
+
+
+def source(*functions: Callable[..., Any]) -> None:
+    """Show the code of functions, methods or classes as it stands in the library."""
+    texts = [textwrap.dedent(inspect.getsource(function)).strip() for function in functions]
+    _markdown("\n\n".join(f"```python\n{text}\n```" for text in texts), role="source")
 
 
 def verdicts(*ids: str) -> None:
