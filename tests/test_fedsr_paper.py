@@ -313,6 +313,7 @@ def test_spending_is_counted_to_the_target_and_one_round_further_for_what_never_
     assert found.loc["FedAvg", ["rounds_at_least", "transfers_at_least"]].tolist() == [3, 120]
     words = results.spent(reaching(curve("FedAvg", [0.1, 0.3, 0.5]), curve("FedAvg", [0.1, 0.9], seed=1)))
     assert words.loc["FedAvg", "rounds"] == "> 2 (1 to 3)"
+    assert results.spent(reaching(curve("FedSR", [0.1, 0.92]))).loc["FedSR", "rounds"] == "1"
 
 
 def test_a_round_is_priced_by_hand():
@@ -344,6 +345,8 @@ def test_equal_budgets_are_those_of_the_thriftier_method():
         and equal.loc[("load of the cloud", "FedAvg"), "round"] == 1
     )
     assert equal.loc[("transfers", "FedSR"), "round"] == 1  # 160 models buy one round of 110
+    short = results.at_equal_budgets(runs[runs["round"] <= 3], results.prices(20)).set_index(["currency", "method"])
+    assert ("epochs in a row", "FedSR") not in short.index, "15 epochs in a row buy no round of FedSR"
 
 
 def test_the_ring_has_no_line_where_the_cloud_is_the_currency():

@@ -70,7 +70,7 @@ CHOSEN_INPUTS = {
 BLOCKS = (
     ("inputs", "centralised training with three kinds of input, 20 epochs, held-out data", 9, 0.5),
     ("mu", "FedProx and MOON tuned on held-out data, 20 rounds", 7, 0.1),
-    ("A", "Table III on MNIST: all samples, to 90% of a 500-round schedule, E = 1 and 5, 5 seeds", 55, 2.4),
+    ("A", "Table III on MNIST: all samples, to 90% on a 500-round schedule, E = 1 and 5, 5 seeds", 55, 2.4),
     ("B", "Table II on MNIST: 500 images per device, 100 rounds, 5 seeds", 125, 3.5),
     ("B", "Table I on MNIST: all samples, 100 rounds, 3 seeds", 12, 0.3),
     ("C", "Fig. 9 (5 seeds), Fig. 10 with its control (3 seeds), Table IV on MNIST (3 seeds)", 114, 1.5),

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 from matplotlib.typing import ColorType
 
 from fedlib.papers.fedsr.experiments import base
@@ -239,7 +239,7 @@ def _explain_headline(fig: Figure) -> None:
     handles = [
         Line2D([], [], **dots, label="five epochs per device and round"),
         Line2D([], [], **dots, markerfacecolor="white", label="one epoch"),
-        Line2D([], [], marker="D", linestyle="", color="black", markersize=7, label="printed"),
+        Line2D([], [], marker="D", linestyle="", color="black", markersize=7, label="printed, for 90%"),
     ]
     fig.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
 
@@ -257,6 +257,8 @@ def currencies(curves: pd.DataFrame) -> Figure:
             for method, runs in chosen.groupby("method", sort=False):
                 _band(axes, runs, str(method), "spent")
             axes.set(xscale="log", title=f"{currency}, {partition}")
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
             axes.title.set_fontsize(10)
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         panels[0].set_ylabel("test accuracy")

@@ -200,9 +200,9 @@ def transfers_per_round(devices: int, edge_broadcasts: bool = False) -> dict[str
     return {method: transfers.per_round(algorithm(method), devices, edge_broadcasts) for method in DECENTRAL}
 
 
-def overview(devices: int) -> pd.DataFrame:
-    """What a round means for each method: work per device, then its price in each currency."""
-    return prices(devices)[[WORK, *CURRENCIES[1:]]].astype(int)
+def overview(per_round: pd.DataFrame) -> pd.DataFrame:
+    """For reading: what a round of each method means, work per device, then its price in each currency."""
+    return per_round[[WORK, *CURRENCIES[1:]]].map("{:g}".format)
 
 
 def _epochs_per_device(algorithm: Algorithm) -> int:
@@ -247,12 +247,14 @@ def spent(frame: pd.DataFrame) -> pd.DataFrame:
     rows = {}
     for method, runs in frame.groupby("method", sort=False):
         sign = "" if runs["reached"].all() else "> "
-        numbers = {name: runs[at_least(name)] for name in (*CURRENCIES, WORK)}
-        rows[method] = {
-            name: f"{sign}{values.mean():.0f} ({values.min():.0f} to {values.max():.0f})"
-            for name, values in numbers.items()
-        }
+        rows[method] = {name: sign + _mean_and_range(runs[at_least(name)]) for name in (*CURRENCIES, WORK)}
     return pd.DataFrame(rows).T.rename_axis("method")
+
+
+def _mean_and_range(values: pd.Series) -> str:
+    """7 (5 to 11); of a single value, the value."""
+    spread = f" ({values.min():.0f} to {values.max():.0f})" if len(values) > 1 else ""
+    return f"{values.mean():.0f}{spread}"
 
 
 def against_print(frame: pd.DataFrame) -> pd.DataFrame:
@@ -291,8 +293,8 @@ def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame
 def at_equal_budgets(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of each run when it has spent what the thriftiest method of its cell spends in all its rounds.
 
-    One row per run and currency. Methods that spend nothing in a currency (the ring does not use the cloud) are left
-    out of it.
+    One row per run and currency. Left out of a currency: methods that spend nothing in it (the ring does not use the
+    cloud), and runs that cannot afford a single round.
     """
     rows = []
     for _, cell in curves[curves["method"] != "Centralized"].groupby(["data_set", "partition"], sort=False):
@@ -309,7 +311,7 @@ def at_equal_budgets(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFr
 
 
 def _at_budget(runs: pd.DataFrame, currency: str, budget: float, price: float) -> pd.DataFrame:
-    affordable = runs[runs["round"] * price <= budget + 1e-9]
+    affordable = runs[(runs["round"] > 0) & (runs["round"] * price <= budget + 1e-9)]
     last = affordable.loc[affordable.groupby(KEYS, sort=False)["round"].idxmax()]
     return last[[*KEYS, "round", "accuracy"]].assign(currency=currency, budget=budget)
 
