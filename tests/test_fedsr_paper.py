@@ -71,7 +71,7 @@ def test_claims_read_columns_that_the_notebooks_write():
         "fedsr/fig9-leads": {"epochs", "seed", "place", "lead"},
         "fedsr/fig10": {"accuracy", "share", "partition"},
         "fedsr/fig10-gains": {"seed", "place", "gain", "counted"},
-        "fedsr/table4": {"accuracy", "method", "participation", "moment"},
+        "fedsr/table4": {"accuracy", "method", "participation", "moment", "guess"},
     }
     for entry in (entry for entry in PAPER.entries if entry.kind == "claim"):
         for reading in entry.readings or [""]:
@@ -252,6 +252,11 @@ def test_a_run_ends_with_its_last_record():
     assert rows.set_index("method")["accuracy"].to_dict() == {"FedSR": 0.6, "FedAvg": 0.3}
     assert set(rows["cell"]) == {"mnist, xi=2"}
     assert rows["guess"].tolist() == [results.beyond_guessing("mnist", 2000)] * 2
+
+
+def test_what_knows_no_more_than_a_guess_is_not_shown():
+    rows = results.ends(pd.concat([curve("FedSR", [0.1, 0.5]), curve("FedAvg", [0.1, 0.115])]))
+    assert results.learnt(rows)["method"].tolist() == ["FedSR"]  # 0.115 is within three standard errors of 0.1
 
 
 def test_one_in_a_hundred_is_a_guess_on_cifar100():

@@ -52,6 +52,11 @@ def beyond_guessing(data_set: str, test_images: int) -> float:
     return share + 3 * float(np.sqrt(share * (1 - share) / test_images))
 
 
+def learnt(rows: pd.DataFrame) -> pd.DataFrame:
+    """The runs that know more than a guess; a table shows the others as blank cells."""
+    return rows[rows["accuracy"] > rows["guess"]]
+
+
 def early(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """`rows`, the ends, with `early`: the mean accuracy over the measured rounds of the first quarter."""
     measured = curves[curves["round"] > 0]
@@ -352,7 +357,8 @@ def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
     """Table IV: the accuracy halfway and at the end."""
     read = curves.assign(moment=curves["round"].map({rounds // 2: "halfway", rounds: "end"})).dropna(subset=["moment"])
     read["cell"] = read["data_set"] + ", participation " + read["participation"].astype(str) + ", " + read["moment"]
-    columns = ["data_set", "participation", "moment", "cell", "method", "seed", "round", "accuracy"]
+    read["guess"] = read["data_set"].map(lambda name: beyond_guessing(name, TEST_IMAGES))
+    columns = ["data_set", "participation", "moment", "cell", "method", "seed", "round", "accuracy", "guess"]
     return read[columns].reset_index(drop=True)
 
 
