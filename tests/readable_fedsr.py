@@ -46,6 +46,22 @@ def fedsr(federation, algorithm, rounds: int) -> torch.Tensor:
     return w_glob
 
 
+def literalfedsr(federation, algorithm, rounds: int) -> torch.Tensor:
+    """Algorithm 1 to the letter: models by pass r and device k, w[r + 1, 0] being what the last device hands on."""
+    w_glob = federation.start
+    for t in range(1, rounds + 1):
+        edge_models = []
+        for ring in algorithm.rings(federation, t):
+            w, last = {(0, 0): w_glob}, len(ring) - 1
+            for r in range(algorithm.passes + 1):  # r = 0, 1, ..., R
+                for k, device in enumerate(ring):
+                    handed_to = (r, k + 1) if k != last else (r + 1, 0)
+                    w[handed_to] = sgd(federation, w[r, k], device, algorithm.work(t), t, visit=r)
+            edge_models.append((samples(federation, ring), w[algorithm.passes, last]))  # w_R^{alpha_K}
+        w_glob = average(edge_models)
+    return w_glob
+
+
 def ring(federation, algorithm, rounds: int) -> torch.Tensor:
     """Equations (6) and (7)."""
     w = federation.start

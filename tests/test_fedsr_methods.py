@@ -29,6 +29,7 @@ OPTIONS = {
     "hierfavg": {"epochs": 1, "iterations": 3, "cluster_size": 4},
     "ring": {"epochs": 2},
     "fedsr": {"epochs": 2, "passes": 2, "cluster_size": 4},
+    "literalfedsr": {"epochs": 2, "passes": 2, "cluster_size": 4},
     "centralised": {"epochs": 2},
 }
 
@@ -70,7 +71,7 @@ def pictures():
 
 
 @pytest.mark.parametrize("participation", [1.0, 0.6])
-@pytest.mark.parametrize("name", ["fedprox", "moon", "hierfavg", "ring", "fedsr", "centralised"])
+@pytest.mark.parametrize("name", ["fedprox", "moon", "hierfavg", "ring", "fedsr", "literalfedsr", "centralised"])
 def test_every_method_equals_a_loop_written_from_its_paper(make_federation, name, participation):
     fed = make_federation("dense", clients=11)
     assert fed.sizes.min() < LOCAL["batch"] < fed.sizes.max(), "devices must be ragged"
@@ -145,6 +146,14 @@ def test_ring_optimization_keeps_its_order_when_asked(make_federation):
     assert all(fixed.ring(fed, round).tolist() == list(range(10)) for round in (1, 2, 3))
     assert len({tuple(drawn.ring(fed, round)) for round in range(1, 9)}) == 8
     assert apart(fed, play(fixed, fed), play(drawn, fed)) > 0.01
+
+
+def test_to_the_letter_a_ring_of_one_device_makes_r_passes_because_its_last_work_is_lost(make_federation):
+    """The device that would make pass R + 1 is the last one, too: nothing of that pass is returned."""
+    fed = make_federation("dense")
+    alone = {"cluster_size": 1, "passes": 2}
+    assert torch.equal(play(method("literalfedsr", **alone), fed), play(method("fedsr", **alone), fed))
+    assert apart(fed, play(method("literalfedsr"), fed), play(method("fedsr"), fed)) > 0.01
 
 
 @pytest.mark.parametrize("kind", ["softmax", "dense"])
@@ -441,9 +450,13 @@ PAPER = {label: label.removesuffix("-optimization").lower() for label in NAMES}
 
 
 def test_the_printed_table_iii_divides_into_whole_rounds_of_the_topology():
-    (block,) = ledger.load("fedsr").entry("fedsr/table3").blocks
-    assert set(block.printed) == set(PAPER)
-    for label, costs in block.printed.items():
+    paper = ledger.load("fedsr")
+    printed = {}
+    for id in ("fedsr/table3", "fedsr/table3-rings"):
+        (block,) = paper.entry(id).blocks
+        printed |= block.printed
+    assert set(printed) == set(PAPER)
+    for label, costs in printed.items():
         per_round = transfers.per_round(create(PAPER[label]), devices=20)
         rounds = [cost / per_round for cost in costs if cost is not None]
         assert all(count == int(count) and 1 <= count <= 500 for count in rounds), f"{label}: {rounds}"

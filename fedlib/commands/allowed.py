@@ -79,6 +79,8 @@ PARTITION = Allowed(
     pattern=r"iid|xi=[1-9]\d*|alpha=(?=.*[1-9])\d+(\.\d+)?",
 )
 FEDSR_METHODS = ("Centralized", "FedAvg", "FedProx", "MOON", "HierFAVG", "ring-optimization", "FedSR")
+FEDSR_DATA = ("mnist", "fashion_mnist", "cifar10", "cifar100")
+FEDSR_VARIANTS = ("FedAvg, E = 1", "FedProx, E = 1", "MOON, E = 1", "FedSR, R = 1", "FedSR as printed")
 FEDGS_RIVALS = (
     *("FedAvg", "FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
     *("FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single", "FedAvgM", "FedAdagrad", "FedAdam", "FedYogi"),
@@ -86,8 +88,18 @@ FEDGS_RIVALS = (
 SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
-    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds", "tuning_seeds"),
-    *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "cifar_rounds", "share_rounds", "crowd_rounds"),
+    *(
+        "seeds",
+        "cnn_seeds",
+        "crowd_seeds",
+        "share_seeds",
+        "race_seeds",
+        "long_seeds",
+        "rehearsal_seeds",
+        "tuning_seeds",
+    ),
+    *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
+    *("race_rounds", "long_rounds", "schedule", "check_epochs"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stop", "restart", "ban"),
     *("every", "cnn_every", "last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
@@ -96,7 +108,10 @@ COUNTS = (
     *("steps", "batch", "batches", "groups_batch", "epochs", "local_epochs", "ring_epochs"),
     *("iterations", "iteration_counts", "width", "hidden", "tuning_width", "tuning_hidden", "units"),
 )
-SAMPLES = ("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples")  # null: all
+SAMPLES = (  # null: all
+    *("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples"),
+    *("race_samples", "check_samples"),
+)
 POSITIVES = (
     *("lr", "conv_lr", "rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
     *("fedl_lr", "fedl_rates", "fedl_etas", "full_etas", "fedl_full_etas"),
@@ -120,10 +135,14 @@ ALLOWED: dict[str, Allowed] = {
     "beta2": replace(DECAY, including=(0.99, 0.999)),
     "data_set": IMAGES,
     "cnn_data": IMAGES,
-    "tuning_data": IMAGES,
-    "partitions": PARTITION,
-    "cnn_partitions": PARTITION,
+    "race_data": replace(IMAGES, names=FEDSR_DATA, drop_ins=False, including=("mnist",)),
+    "check_data": replace(IMAGES, names=FEDSR_DATA[:3], drop_ins=False),
+    "transfer_epochs": NOT_NEGATIVE,
+    **dict.fromkeys(("partitions", "cnn_partitions", "tuned_partitions"), PARTITION),
     "cnn_methods": Allowed(str, names=FEDSR_METHODS),
+    "crowd_methods": Allowed(str, names=FEDSR_METHODS[1:]),
+    "long_methods": Allowed(str, names=(*FEDSR_METHODS, *FEDSR_VARIANTS)),
+    "race_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS), including=("FedSR", "ring-optimization")),
     "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf), including=("FedAvg",)),  # none: all
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
     # where a notebook means something else, or needs more
@@ -144,7 +163,8 @@ ALLOWED: dict[str, Allowed] = {
     "fedgs.hyperparameters.devices": Allowed(int, least=100),
     "fedgs.hyperparameters.selected": Allowed(int, least=2),
     "fedgs.time.selected": Allowed(int, least=2, most=35),
-    "fedsr.comparison.tuning_data": replace(IMAGES, including=("mnist",)),
+    "fedsr.ring_idea.cnn_data": replace(IMAGES, lengths=(0, inf)),  # none: MNIST only
+    "fedsr.comparison.partitions": replace(PARTITION, including=("iid", "xi=2")),
     "fedsr.sensitivity.devices": Allowed(int, least=4),
     "fedsr.sensitivity.crowd_rounds": Allowed(int, least=2),
 }
@@ -158,7 +178,12 @@ RULES: dict[str, tuple[str, ...]] = {
     "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices"),
     "fedgs.hyperparameters": ("min(groups) * min(selected) <= devices",),
     "fedsr.ring_idea": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
-    "fedsr.comparison": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
+    "fedsr.comparison": (
+        "2 * devices <= min(samples or 60000, race_samples or 50000)",
+        "race_rounds <= schedule",
+        "set(tuned_partitions) <= set(partitions)",
+    ),
+    "fedsr.images": ("2 * devices <= (samples or 50000)", "devices <= (check_samples or 50000)"),
     "fedsr.sensitivity": (
         "4 * devices <= (samples or 60000)",
         "4 * share_devices <= (share_samples or 60000)",
@@ -255,7 +280,7 @@ def _check_finite(setting: str, value: object) -> None:
 def check_rules(label: str, values: Mapping[str, Any]) -> None:
     """What must hold between the parameters of a notebook."""
     for rule in RULES.get(label, ()):
-        if not eval(rule, {"min": min}, dict(values)):
+        if not eval(rule, {"min": min, "set": set}, dict(values)):
             names = [name for name in dict.fromkeys(re.findall(r"[a-z_]+\d*", rule)) if name in values]
             given = ", ".join(f"{name}={typed(values[name])}" for name in names)
             raise UsageError(f"{label}: {given}, but {rule} must hold.")

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from fedlib.report.notebooks import Notebook, cells, parameters
 from fedlib.runs import study
 
-SILENT = ("figure", "table", "picture", "keep", "show", "say", "verdicts", "style")  # of `fedlib.report.show`
+SILENT = (  # of `fedlib.report.show`
+    *("figure", "table", "picture", "keep", "show", "say", "opening", "answer", "source", "verdicts", "style"),
+)
 
 
 class Statement(NamedTuple):

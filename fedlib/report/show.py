@@ -155,12 +155,6 @@ def mean_sd(
     )
 
 
-def source(*functions: Callable[..., Any]) -> None:
-    """Show the code of functions or methods, as it runs."""
-    for function in functions:
-        _markdown(f"```python\n{textwrap.dedent(inspect.getsource(function)).rstrip()}\n```", role="source")
-
-
 def say(text: str, **values: Any) -> None:
     """Show Markdown whose numbers are not typed but looked up: `{fedsr/claim-above.measured}`, `{gap:.1f}`.
 
@@ -178,7 +172,7 @@ def opening() -> None:
 
 def answer(text: str, **values: Any) -> None:
     """What the notebook found, said here and at its `opening`; text and values as for `say`."""
-    filled = prose.fill(text, _line, values)
+    filled = prose.fill(text, cache(_line), values)
     _markdown(filled, role="said")
     update_display(_as_markdown(filled), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
 
@@ -186,6 +180,12 @@ def answer(text: str, **values: Any) -> None:
 def _line(id: str) -> dict[str, Any]:
     """The ledger's line of an entry, judged on what this report has now."""
     return ledger.judge(_entry(id), report_folder())
+
+
+def source(*functions: Callable[..., Any]) -> None:
+    """Show the code of functions, methods or classes as it stands in the library."""
+    texts = [textwrap.dedent(inspect.getsource(function)).strip() for function in functions]
+    _markdown("\n\n".join(f"```python\n{text}\n```" for text in texts), role="source")
 
 
 def verdicts(*ids: str) -> None:

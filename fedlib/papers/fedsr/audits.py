@@ -1,10 +1,14 @@
 """The paper's own numbers and formulas, checked: one row per quantity with printed, found and holds."""
 
+from math import cos, pi, sin
+
 import numpy as np
 import pandas as pd
 
+from fedlib.algorithms.literalfedsr import LiteralFedSR
 from fedlib.judging.checks import audit
 from fedlib.papers.fedsr import results
+from fedlib.papers.fedsr.experiments import EPOCHS, RING_DEVICES
 from fedlib.problem import models
 
 PRINTED_MLP, PRINTED_CNN = 199_210, 128_420
@@ -41,7 +45,7 @@ def cifar100_size() -> pd.DataFrame:
 
 def most_cases() -> pd.DataFrame:
     """Table II counted: FedSR against each rival in its 20 columns, iid and not, and against ring-optimization."""
-    cells = results.printed("fedsr/table2").pivot(index=["data_set", "partition"], columns="method", values="printed")
+    cells = results.printed_table2().pivot(index=["data_set", "partition"], columns="method", values="printed")
     iid = cells.index.get_level_values("partition") == "iid"
     counted = {
         f"{kind} columns with FedSR above {rival}": chosen["FedSR"] > chosen[rival]
@@ -52,13 +56,95 @@ def most_cases() -> pd.DataFrame:
     return audit(*[(name, "most", f"{wins.sum()} of {len(wins)}", wins.mean() > 0.5) for name, wins in counted.items()])
 
 
+def best_everywhere() -> pd.DataFrame:
+    """Table II's columns that FedSR leads, iid and not: "the best model performance both in iid and non-iid cases"."""
+    cells = results.printed_table2().pivot(index=["data_set", "partition"], columns="method", values="printed")
+    best = cells.drop(columns="Centralized").idxmax(axis=1)
+    iid = cells.index.get_level_values("partition") == "iid"
+    rows = []
+    for kind, leaders in (("iid", best[iid]), ("non-iid", best[~iid])):
+        led, rings = (leaders == "FedSR").sum(), (leaders == "ring-optimization").sum()
+        found = f"{led} of {len(leaders)}, ring-optimization {rings}"
+        rows.append((f"{kind} columns that FedSR leads", f"all {len(leaders)}", found, led == len(leaders)))
+    return audit(*rows)
+
+
+def rivals_counted() -> pd.DataFrame:
+    """How many rivals Section IV-D announces and how many Section IV-B and Table II have."""
+    rivals = [
+        name for name in results.printed("fedsr/table2")["method"].unique() if name not in ("Centralized", "FedSR")
+    ]
+    return audit(("state-of-the-art algorithms that FedSR is compared with", 4, len(rivals), len(rivals) == 4))
+
+
+def dramatic_losses() -> pd.DataFrame:
+    """What each method loses from iid to xi = 4 on MNIST and Fashion-MNIST, in points, against FedSR's loss."""
+    cells = results.printed_table2().pivot(index=["data_set", "method"], columns="partition", values="printed")
+    lost, rows = (cells["iid"] - cells["xi=4"]).round(2), []
+    for data_set in ("mnist", "fashion_mnist"):
+        own = lost[data_set, "FedSR"]
+        for rival in RIVALS:
+            other = lost[data_set, rival]
+            name = f"{data_set}: {rival} loses dramatically, FedSR {own:.2f} points"
+            rows.append((name, "at least a point", f"{other:.2f}", other >= 1))
+    return audit(*rows)
+
+
+def printed_noise() -> pd.DataFrame:
+    """FedSR on MNIST: the more heterogeneous the split, the lower the accuracy, if runs repeated exactly."""
+    cells = results.printed("fedsr/table2").query("method == 'FedSR'").set_index("partition")["printed"]
+    pairs = [("iid", "xi=4"), ("xi=4", "xi=2"), ("iid", "xi=2")]
+    return audit(*[(f"{a} above {b}", f"{cells[a]}%", f"{cells[b]}%", cells[a] > cells[b]) for a, b in pairs])
+
+
+def hierfavg_on_cifar100() -> pd.DataFrame:
+    """By how much the printed HierFAVG differs from FedAvg, in points: the range over the columns of a data set."""
+    cells = results.printed_table2().pivot(index=["data_set", "partition"], columns="method", values="printed")
+    gaps, rows = (cells["HierFAVG"] - cells["FedAvg"]).round(2), []
+    for data_set, gap in gaps.groupby("data_set", sort=False):
+        found = f"{gap.min():+.2f} to {gap.max():+.2f}"
+        rows.append((f"{data_set}: HierFAVG minus FedAvg", "less than a point below", found, bool((gap > -1).all())))
+    return audit(*rows)
+
+
+def repeated_numbers() -> pd.DataFrame:
+    """Numbers that Tables III and IV print twice in cells that have nothing to do with each other."""
+    crowd = results.printed("fedsr/table4")
+    places = crowd["method"] + ", " + crowd["participation"].astype(str) + ", " + crowd["moment"]
+    hierarchy = results.printed_table3().query("method == 'HierFAVG'")
+    rows = []
+    for table, names, cells in (("IV", places, crowd), ("III, HierFAVG", hierarchy["data_set"], hierarchy)):
+        repeated = cells["printed"][cells["printed"].duplicated(keep=False)]
+        found = "; ".join(f"{cells['printed'][at]:g}: {names[at]}" for at in repeated.index) or "none"
+        rows.append((f"Table {table}: numbers printed twice", "none", found, repeated.empty))
+    return audit(*rows)
+
+
+def more_participants() -> pd.DataFrame:
+    """Table IV: every method gains when more devices take part."""
+    cells = results.printed("fedsr/table4").pivot(index=["method", "moment"], columns="participation", values="printed")
+    falls = cells[cells[0.4] < cells[0.2]]
+    found = "; ".join(f"{method}, {moment}: {row[0.2]} to {row[0.4]}" for (method, moment), row in falls.iterrows())
+    return audit(("cells that fall from participation 0.2 to 0.4", "none", found or "none", falls.empty))
+
+
 def table3(devices: int) -> pd.DataFrame:
     """Each row of Table III divided by the method's transfers per round."""
     per_round, rows = results.transfers_per_round(devices), []
-    for method, cells in results.printed("fedsr/table3").groupby("method", sort=False):
+    for method, cells in results.printed_table3().groupby("method", sort=False):
         rounds = cells["printed"].dropna() / per_round[method]
         found, whole = ", ".join(f"{number:g}" for number in rounds), bool((rounds == rounds.round()).all())
         rows.append((f"rounds of {method}, {per_round[method]} transfers each", "whole", found, whole))
+    return audit(*rows)
+
+
+def time() -> pd.DataFrame:
+    """Epochs in a row to the target by Table III's rounds: FedSR against FedAvg, "not superior in time overhead"."""
+    rounds, per_round = results.printed_rounds(), results.prices(20)["epochs in a row"]
+    rows = []
+    for data_set in results.printed_targets():
+        star, rings = (rounds[data_set, method] * per_round[method] for method in ("FedAvg", "FedSR"))
+        rows.append((f"{data_set}: FedSR takes longer", f"FedAvg {star:.0f}", f"FedSR {rings:.0f}", rings >= star))
     return audit(*rows)
 
 
@@ -72,8 +158,8 @@ def hierfavg_transfers(devices: int) -> pd.DataFrame:
 
 def targets() -> pd.DataFrame:
     """Final accuracies of Table II beside the targets that Table III says the methods reach."""
-    final = results.of_table3(results.printed("fedsr/table2")).set_index(["data_set", "method"])["printed"]
-    reached, rows = results.printed("fedsr/table3").dropna(subset=["printed"]), []
+    final = results.of_table3(results.printed_table2()).set_index(["data_set", "method"])["printed"]
+    reached, rows = results.printed_table3().dropna(subset=["printed"]), []
     for data_set, methods in reached.groupby("data_set", sort=False)["method"]:
         target = 100 * results.printed_targets()[data_set]
         ends = {method: final[data_set, method] for method in methods}
@@ -99,6 +185,37 @@ def lemma(rings: list[int]) -> pd.DataFrame:
     """(18) where all rings return one model at distance 1: the left side is 1, the right 2 sum_m (|D_m| / |D|)^2."""
     right = {f"right side of (18), {count} equal rings that agree": 2 * _equal_rings(count) for count in rings}
     return audit(*[(name, ">= 1", f"{found:.2f}", found >= 1) for name, found in right.items()])
+
+
+def weighted_differences(shares: list[float], differences: list[float], least: float) -> pd.DataFrame:
+    """(19) with L_m(w) - L_m(y) given: sum p_m^2 d_m against a sum p_m d_m, where a is the least share."""
+    left = float(np.sum(np.square(shares) * differences))
+    right = least * float(np.dot(shares, differences))
+    name = f"left side of (19), p = {shares}, differences {differences}, a = {least}"
+    return audit((name, f">= {right:.2f}", f"{left:.2f}", left >= right))
+
+
+def convexity(start: float = 0.1, rate: float = 0.1) -> pd.DataFrame:
+    """(17) for one device with the loss cos, which is not convex, and y its minimum at -pi; gradients are at most 1."""
+    moved, best = start + rate * sin(start), -pi
+    left = (moved - best) ** 2
+    right = (start - best) ** 2 - 2 * rate * (cos(start) - cos(best)) + rate**2
+    return audit(
+        ("left side of (17), loss cos, a step of 0.1 from 0.1", f"<= {right:.3f}", f"{left:.3f}", left <= right)
+    )
+
+
+def algorithm1() -> pd.DataFrame:
+    """The ring loop of Algorithm 1 as printed, counted for the paper's rings, against what the text describes."""
+    printed = LiteralFedSR(passes=EPOCHS, cluster_size=RING_DEVICES)
+    passes = len(range(printed.passes + 1))  # for each round r = 0, 1, ..., R
+    visits = passes * printed.cluster_size - 1  # those that the returned model has seen
+    return audit(
+        ("passes around the ring, R = 5", EPOCHS, passes, passes == EPOCHS),
+        ("visits behind the returned model", EPOCHS * RING_DEVICES, visits, visits == EPOCHS * RING_DEVICES),
+        ("the returned model has been trained by the last device of the pass", "yes", "no", False),
+        ("the model that a pass begins with is assigned", "w_{r+1} of device 1", "w_r of device 1", False),
+    )
 
 
 def fig9_list() -> pd.DataFrame:

@@ -1,10 +1,10 @@
 """The runs of Tables I to IV and Figs. 3, 5, 9 and 10, with the printed settings; who holds what, Figs. 7 and 8.
 
-Methods and hyper-parameters never change with the scale; data set, samples and rounds do. A partition is named as the
-paper's columns are: iid, xi=2, alpha=0.1.
+Methods and hyper-parameters never change with the scale; data set, samples and rounds do. The rate falls over the
+`schedule`, of which a run may do fewer rounds. A partition is named as the paper's columns are: iid, xi=2, alpha=0.1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,55 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 STAR = ("FedAvg", "FedProx", "MOON")
 DECENTRAL = tuple(METHODS)[1:]  # all but centralised training
+ONE_EPOCH = tuple(f"{method}, E = 1" for method in STAR)  # the star methods with a fifth of the work
+LITERAL = "FedSR as printed"  # Algorithm 1 to the letter
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (METHODS[method][0], {"epochs": 1}) for name, method in zip(ONE_EPOCH, STAR, strict=True)},
+    "FedSR, R = 1": ("fedsr", {"epochs": 1, "passes": 1, "cluster_size": RING_DEVICES}),
+    LITERAL: ("literalfedsr", METHODS["FedSR"][1]),
+}
+TARGETS = {"mnist": 0.90, "fashion_mnist": 0.80, "cifar10": 0.67, "cifar100": 0.33}  # of Table III
+
+# How images reach the network, from the plainest on. Digits have no mirror image, and are neither mirrored nor cropped.
+INPUTS: dict[str, dict[str, Any]] = {
+    "as they are": {},
+    "standardised": {"standardise": "channel"},
+    "cropped and mirrored": {"standardise": "channel", "crop": 4, "flip": True},
+}
+CANDIDATES = {
+    "mnist": ["as they are", "standardised"],
+    "fashion_mnist": ["as they are", "standardised", "cropped and mirrored"],
+    "cifar10": ["as they are", "standardised", "cropped and mirrored"],
+}
+# One choice per data set, equal for all methods: `results.plainest` on centralised runs with held-out data.
+CHOSEN_INPUTS = {
+    "mnist": "as they are",
+    "fashion_mnist": "standardised",
+    "cifar10": "cropped and mirrored",
+    "cifar100": "cropped and mirrored",
+}
+
+# What the desk scale runs, in order: block, what, runs, core-hours as projected before the first of them.
+BLOCKS = (
+    ("inputs", "centralised training with two or three kinds of input, 20 epochs, held-out data", 8, 0.5),
+    ("mu", "FedProx and MOON tuned on held-out data, 20 rounds", 7, 0.1),
+    ("A", "Table III on MNIST: all samples, to 90% on a 500-round schedule, E = 1 and 5, 5 seeds", 55, 2.4),
+    ("B", "Table II on MNIST: 500 images per device, 100 rounds, 5 seeds", 125, 3.5),
+    ("B", "Table I on MNIST: all samples, 100 rounds, 3 seeds", 12, 0.3),
+    ("C", "Fig. 9 (5 seeds), Fig. 10 with its control (3 seeds), Table IV on MNIST (3 seeds)", 114, 1.5),
+    ("D", "CIFAR-10 and Fashion-MNIST at xi = 2: FedAvg, FedSR, the ring, 15 rounds; Fig. 3 on CIFAR-10", 30, 1.5),
+    ("E", "whole 500-round runs on MNIST at xi = 2: FedAvg with E = 5 and E = 1, FedSR, 3 seeds", 9, 3.8),
+)
+# What lies beyond the budget of about 13 core-hours, with the hours that it would take.
+NOT_RUN = (
+    ("Table II on MNIST with all samples and 500 rounds, all methods and columns, 5 seeds", 130),
+    ("FedProx and MOON at xi = 4, alpha = 0.3 and alpha = 0.1 of Table II on MNIST", 1.7),
+    ("a whole 500-round run of the ring, and of HierFAVG, FedProx and MOON, at xi = 2, 3 seeds", 12),
+    ("Table II on Fashion-MNIST, CIFAR-10 and CIFAR-100 as printed, 5 seeds", 6000),
+    ("Table III on Fashion-MNIST, CIFAR-10 and CIFAR-100, 5 seeds", 440),
+    ("Table IV on CIFAR-10, and on MNIST with FedProx, MOON and 40% participation", 210),
+    ("Figs. 9 and 10 on CIFAR-10 as printed, 3 seeds", 620),
+)
 
 
 @dataclass(frozen=True)
@@ -49,12 +98,15 @@ class TrainingProblem:
     devices: int = 20
     test_samples: int | None = None
     every: int = 1
+    schedule: int | None = None  # rounds over which the rate falls; None: those of the run
+    target: float | None = None  # accuracy at which a run ends
 
-    def federation_options(self, partition: str) -> dict[str, Any]:
+    def federation_options(self, partition: str, inputs: str | None = None) -> dict[str, Any]:
         """Arguments of `federate`; MNIST trains the MLP, the others the CNN."""
         network = "mlp200" if self.data_set == "mnist" else "cnn_fedsr"
         size = {"samples": self.samples, "test_samples": self.test_samples, "clients": self.devices}
-        return {"data_set": self.data_set, "network": network} | size | partition_options(partition)
+        shaping = INPUTS[inputs or CHOSEN_INPUTS.get(self.data_set, "as they are")]
+        return {"data_set": self.data_set, "network": network} | size | shaping | partition_options(partition)
 
 
 def partition_options(partition: str) -> dict[str, Any]:
@@ -90,11 +142,12 @@ def run(
     **options: Any,
 ) -> Run:
     """One run of a method; `options` change what the table of methods says."""
-    algorithm, fixed = METHODS[method]
+    algorithm, fixed = (METHODS | VARIANTS)[method]
     names = {"data_set": problem.data_set, "partition": partition, "method": method} | (label or {})
-    all_options = LOCAL | {"schedule": problem.rounds} | fixed | options
+    all_options = LOCAL | {"schedule": problem.schedule or problem.rounds} | fixed | options
+    stop = None if problem.target is None else {"accuracy": problem.target}
     federation = problem.federation_options(partition)
-    return Run(algorithm, federation, problem.rounds, seed, all_options, problem.every, names)
+    return Run(algorithm, federation, problem.rounds, seed, all_options, problem.every, names, stop)
 
 
 def two_methods(problem: TrainingProblem, partitions: list[str], seeds: range) -> list[Run]:
@@ -107,8 +160,30 @@ def two_methods(problem: TrainingProblem, partitions: list[str], seeds: range) -
     ]
 
 
+def central_check(problem: TrainingProblem, seed: int) -> list[Run]:
+    """Centralised training of one epoch per round with each kind of input, measured on held-out training samples."""
+    runs = []
+    for inputs in CANDIDATES[problem.data_set]:
+        plain = replace(run("Centralized", problem, "iid", seed, epochs=1))
+        shaped = replace(plain, federation=problem.federation_options("iid", inputs))
+        runs.append(replace(tuning.held_out(shaped, seed, {}), label=plain.label | {"inputs": inputs}))
+    return runs
+
+
+def plan() -> pd.DataFrame:
+    """The blocks of the desk scale with their projected core-hours, and what is not run because it takes too long."""
+    rows = [
+        {"block": block, "what": what, "runs": str(runs), "core-hours": hours} for block, what, runs, hours in BLOCKS
+    ]
+    rows.append({"block": "together", "what": "", "runs": "", "core-hours": sum(row[3] for row in BLOCKS)})
+    rows += [{"block": "not run", "what": what, "runs": "", "core-hours": hours} for what, hours in NOT_RUN]
+    return pd.DataFrame(rows).set_index("block")
+
+
 def tune(problem: TrainingProblem, partition: str, grids: dict[str, list[float]], seed: int) -> Sweep:
-    """The best mu of FedProx and MOON."""
+    """The best mu of FedProx and MOON, of those that have a grid."""
+    if not grids:
+        return Sweep(pd.DataFrame(), {})
     bases = {method: run(method, problem, partition, 0) for method in grids}
     return tuning.tune(bases, {method: {"mu": grid} for method, grid in grids.items()}, [seed])
 
@@ -120,17 +195,22 @@ def comparison(
     seeds: range,
     chosen: dict[str, dict[str, Any]],
 ) -> list[Run]:
-    """Table II: every method on every partition; centralised training sees no partition and runs on the iid one.
+    """Table II: every method on every partition; centralised training sees no partition and runs once, as if iid.
 
-    `chosen` holds options of single methods, such as `tune` finds them.
+    `chosen` holds options of single methods, such as `tune` finds them; "MOON, E = 1" takes those of MOON.
     """
     return [
-        run(method, problem, "iid" if method == "Centralized" else partition, seed, **chosen.get(method, {}))
+        run(method, problem, "iid" if method == "Centralized" else partition, seed, **chosen.get(base(method), {}))
         for seed in seeds
         for partition in partitions
         for method in methods
         if method != "Centralized" or partition == partitions[0]
     ]
+
+
+def base(method: str) -> str:
+    """The method that a variant is one of: "MOON, E = 1" is MOON."""
+    return method.split(",")[0]
 
 
 def crowd(
@@ -163,10 +243,24 @@ def epochs_and_passes(
     ]
 
 
-def ring_shares(problem: TrainingProblem, shares: list[float], partitions: list[str], seeds: range) -> list[Run]:
-    """Fig. 10: rings that hold a given share of all devices."""
+def ring_shares(
+    problem: TrainingProblem, shares: list[float], partitions: list[str], seeds: range, equal_steps: bool = False
+) -> list[Run]:
+    """Fig. 10: rings that hold a given share of all devices, for equal rounds or, as a control, equal steps in a row.
+
+    A ring twice as long makes twice the steps per round, so the control gives it half the rounds.
+    """
+    fewer = {share: max(1, round(problem.rounds * min(shares) / share)) for share in shares}
+    lengths = fewer if equal_steps else dict.fromkeys(shares, problem.rounds)
     return [
-        run("FedSR", problem, partition, seed, {"share": share}, cluster_size=round(share * problem.devices))
+        run(
+            "FedSR",
+            replace(problem, rounds=lengths[share]),
+            partition,
+            seed,
+            {"share": share},
+            cluster_size=round(share * problem.devices),
+        )
         for seed in seeds
         for partition in partitions
         for share in shares

@@ -8,11 +8,13 @@ import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 from matplotlib.typing import ColorType
 
-from fedlib.papers.fedsr.results import guess_level
+from fedlib.papers.fedsr.experiments import base
+from fedlib.papers.fedsr.results import CURRENCIES, guess_level, printed_rounds
 from fedlib.report import plots
 
 Place = tuple[float, float]  # x and y on a canvas
@@ -186,9 +188,9 @@ def learning_curves(curves: pd.DataFrame) -> Figure:
     return fig
 
 
-def _band(axes: Axes, runs: pd.DataFrame, method: str) -> None:
+def _band(axes: Axes, runs: pd.DataFrame, method: str, along: str = "round") -> None:
     colour, dash = LOOKS[method]
-    by_round = runs.groupby("round")["accuracy"]
+    by_round = runs.groupby(along)["accuracy"]
     mean, spread = by_round.mean(), by_round.std().fillna(0)
     axes.plot(mean.index, mean, color=colour, linestyle=dash, linewidth=1.7, label=method)
     axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
@@ -200,6 +202,89 @@ def _shared_legend(fig: Figure, grid: np.ndarray) -> None:
         handles |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     names = [name for name in LOOKS if name in handles]
     fig.legend([handles[name] for name in names], names, loc="outside upper center", ncols=len(names), frameon=False)
+
+
+def headline(reached: pd.DataFrame, target: float) -> Figure:
+    """Rounds to the target, one row per method: a dot per seed, hollow with one local epoch, a diamond for print.
+
+    `reached` are rows of `results.reaching` on MNIST; an arrow marks runs that never arrived.
+    """
+    methods = list(dict.fromkeys(map(base, reached["method"])))
+    printed = printed_rounds()["mnist"]
+    fig, axes = plt.subplots(figsize=(7.6, 0.9 + 0.62 * len(methods)), layout="constrained")
+    for row, method in enumerate(methods):
+        for name, runs in reached[reached["method"].map(base) == method].groupby("method", sort=False):
+            one = name != method
+            colour, height = LOOKS[method][0], row + (0.17 if one else -0.17)
+            look = {"facecolors": "white" if one else colour, "edgecolors": colour, "linewidths": 1.5, "zorder": 3}
+            for arrived, part in runs.groupby("reached"):
+                marks = {"marker": "o" if arrived else ">", "s": 52}
+                axes.scatter(part["rounds_at_least"], np.full(len(part), height), **look, **marks)
+            axes.plot([runs["rounds_at_least"].min(), runs["rounds_at_least"].max()], [height] * 2, color=colour, lw=1)
+        if method in printed:
+            axes.scatter(printed[method], row, marker="D", s=70, color="black", zorder=4)
+    axes.set_xscale("log")
+    ticks = [2, 5, 10, 20, 50, 100, 200, 500]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(methods)), methods)
+    axes.set(xlabel=f"rounds to {target:.0%} on MNIST, xi = 2", ylim=(len(methods) - 0.5, -0.5))
+    axes.grid(False, axis="y")
+    _explain_headline(fig)
+    return fig
+
+
+def _explain_headline(fig: Figure) -> None:
+    dots = {"marker": "o", "linestyle": "", "color": "0.3", "markersize": 7}
+    handles = [
+        Line2D([], [], **dots, label="five epochs per device and round"),
+        Line2D([], [], **dots, markerfacecolor="white", label="one epoch"),
+        Line2D([], [], marker="D", linestyle="", color="black", markersize=7, label="printed, for 90%"),
+    ]
+    fig.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
+
+
+def currencies(curves: pd.DataFrame) -> Figure:
+    """Fig. 5's successor: accuracy against each currency (across) by partition (down); see `results.priced`."""
+    partitions = list(curves["partition"].unique())
+    size = (13, 0.9 + 2.4 * len(partitions))
+    fig, grid = plt.subplots(
+        len(partitions), len(CURRENCIES), figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
+    for panels, partition in zip(grid, partitions, strict=True):
+        for axes, currency in zip(panels, CURRENCIES, strict=True):
+            chosen = curves[(curves["partition"] == partition) & (curves["currency"] == currency)]
+            for method, runs in chosen.groupby("method", sort=False):
+                _band(axes, runs, str(method), "spent")
+            axes.set(xscale="log", title=f"{currency}, {partition}")
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.title.set_fontsize(10)
+            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        panels[0].set_ylabel("test accuracy")
+    _shared_legend(fig, grid)
+    return fig
+
+
+def inputs(curves: pd.DataFrame, printed: dict[str, float]) -> Figure:
+    """Held-out accuracy over epochs of centralised training, a panel per data set, a line per kind of input.
+
+    `printed` has the centralised accuracy of Table II as a share, drawn dashed.
+    """
+    names = list(curves["data_set"].unique())
+    fig, row = plt.subplots(1, len(names), figsize=(1.5 + 4 * len(names), 3.6), squeeze=False, layout="constrained")
+    kinds = list(curves["inputs"].unique())
+    for axes, data_set in zip(row[0], names, strict=True):
+        for kind, runs in curves[curves["data_set"] == data_set].groupby("inputs", sort=False):
+            at = kinds.index(kind)
+            look = {"color": COLOURS[at], "marker": "os^D"[at], "markersize": 4}
+            axes.plot(runs["round"], runs["accuracy"], label=kind, **look)
+        axes.axhline(printed[data_set], color="0.25", linestyle="--", linewidth=1.2)
+        axes.set(title=data_set, xlabel="epoch")
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.legend(loc="lower right", fontsize=8)
+    row[0, 0].set_ylabel("accuracy on held-out samples")
+    return fig
 
 
 def ring_draws(draws: pd.DataFrame, rings: int) -> Figure:

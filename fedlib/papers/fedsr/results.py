@@ -1,14 +1,35 @@
-"""From curves to the numbers of the tables: one row per run and cell."""
+"""From curves to the numbers of the tables: one row per run and cell.
+
+A comparison is shown in five currencies: rounds; epochs that a model makes in a row (a device's epoch is the unit);
+models sent; models that the cloud sends and receives; and waiting time, epochs and transfers in a row.
+"""
 
 import numpy as np
 import pandas as pd
 
 from fedlib import algorithms
+from fedlib.algorithms.algorithm import Algorithm
+from fedlib.algorithms.fedsr import FedSR
+from fedlib.algorithms.hierfavg import HierFAVG
+from fedlib.algorithms.ring import Ring
 from fedlib.judging import ledger, transfers
-from fedlib.papers.fedsr.experiments import DECENTRAL, EPOCHS, METHODS, RING_DEVICES, STAR
+from fedlib.papers.fedsr.experiments import (
+    CANDIDATES,
+    CHOSEN_INPUTS,
+    DECENTRAL,
+    LITERAL,
+    METHODS,
+    ONE_EPOCH,
+    STAR,
+    TARGETS,
+    VARIANTS,
+)
 
 KEYS = ["data_set", "partition", "method", "seed"]
 TEST_IMAGES = 2000  # the fewest that any scale tests on
+CURRENCIES = ("rounds", "epochs in a row", "transfers", "load of the cloud", "waiting time")
+WORK = "epochs per device"  # sample gradients, in passes over a device's data
+NEAR_BEST = 0.01  # of held-out accuracy: inputs this close to the best are as good
 
 
 def ends(curves: pd.DataFrame, keys: list[str] = KEYS) -> pd.DataFrame:
@@ -31,20 +52,17 @@ def beyond_guessing(data_set: str, test_images: int) -> float:
     return share + 3 * float(np.sqrt(share * (1 - share) / test_images))
 
 
-def judged(rows: pd.DataFrame, test_images: int) -> pd.Series:
-    """The accuracy where some method of the cell has, on average, learnt more than a guess knows; else blank."""
-    best = rows.groupby(["cell", "method"])["accuracy"].mean().groupby("cell").max()
-    limit = rows["data_set"].map(lambda name: beyond_guessing(name, test_images))
-    return rows["accuracy"].where(rows["cell"].map(best) > limit)
+def learnt(rows: pd.DataFrame) -> pd.DataFrame:
+    """The runs that know more than a guess; a table shows the others as blank cells."""
+    return rows[rows["accuracy"] > rows["guess"]]
 
 
 def early(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows`, the judged ends, with `early`: the mean accuracy over the measured rounds of the first quarter."""
+    """`rows`, the ends, with `early`: the mean accuracy over the measured rounds of the first quarter."""
     measured = curves[curves["round"] > 0]
     quarter = measured.groupby("data_set")["round"].transform(lambda rounds: max(rounds.max() / 4, rounds.min()))
     first = measured[measured["round"] <= quarter].groupby(KEYS)["accuracy"].mean().rename("early").reset_index()
-    joined = rows.merge(first, on=KEYS)
-    return joined.assign(early=joined["early"].where(joined["judged"].notna()))
+    return rows.merge(first, on=KEYS)
 
 
 def quarters(curves: pd.DataFrame) -> pd.DataFrame:
@@ -71,7 +89,7 @@ def holdings(counts: pd.DataFrame) -> pd.DataFrame:
     held = counts.assign(classes=counts["samples"] > 0)
     by_device = held.groupby(["partition", "device"], sort=False)[["classes", "samples"]].sum()
     ends = by_device.groupby("partition", sort=False).agg(["min", "max"]).astype(str)
-    ranges = {f"{name} a device": ends[name]["min"] + " to " + ends[name]["max"] for name in by_device}
+    ranges = {f"{name} per device": ends[name]["min"] + " to " + ends[name]["max"] for name in by_device}
     return pd.DataFrame(ranges)
 
 
@@ -92,10 +110,112 @@ def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.
     return losses[[*KEYS, "accuracy", "iid", "lost", "judged"]].reset_index(drop=True)
 
 
-def fedavg_levels(curves: pd.DataFrame, test_images: int) -> dict[str, float]:
-    """Per data set the highest accuracy that FedAvg reaches with every seed, where that is more than a guess knows."""
-    best = curves[curves["method"] == "FedAvg"].groupby(KEYS)["accuracy"].max().groupby("data_set").min()
-    return {name: level for name, level in best.items() if level > beyond_guessing(name, test_images)}
+def method_leads(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """By how much the first method ends above the second, by data set and partition, and that minus the lead if iid."""
+    table = rows.pivot_table(index=["data_set", "partition", "seed"], columns="method", values="accuracy")
+    leads = (table[first] - table[second]).rename("lead").reset_index().rename(columns={"partition": "place"})
+    iid = leads[leads["place"] == "iid"].set_index(["data_set", "seed"])["lead"].rename("iid")
+    skewed = leads[leads["place"] != "iid"].join(iid, on=["data_set", "seed"])
+    beyond = skewed.assign(lead=skewed["lead"] - skewed["iid"], place=skewed["place"] + " minus iid")
+    return pd.concat([leads, beyond.drop(columns="iid")], ignore_index=True).dropna(subset=["lead"])
+
+
+def plainest(held_out: pd.DataFrame) -> dict[str, str]:
+    """Per data set the plainest inputs whose accuracy on held-out samples is within a point of the best.
+
+    `held_out` are the ends of `experiments.central_check`, with the column `inputs`.
+    """
+    chosen = {}
+    for data_set, rows in held_out.groupby("data_set", sort=False):
+        scores = rows.groupby("inputs")["accuracy"].mean()
+        good = scores[scores >= scores.max() - NEAR_BEST].index
+        chosen[str(data_set)] = next(name for name in CANDIDATES[str(data_set)] if name in good)
+    return chosen
+
+
+def central_accuracy(held_out: pd.DataFrame) -> dict[str, float]:
+    """What centralised training reaches on held-out samples with the inputs in use, by data set."""
+    used = held_out[held_out["inputs"] == held_out["data_set"].map(CHOSEN_INPUTS)]
+    return used.groupby("data_set", sort=False)["accuracy"].mean().to_dict()
+
+
+def in_percent(shares: dict[str, float]) -> str:
+    """For reading: "mnist 97.5%; cifar10 81.0%"."""
+    return "; ".join(f"{name} {share:.1%}" for name, share in shares.items())
+
+
+def printed_central(data_sets: list[str]) -> dict[str, float]:
+    """Table II's centralised accuracies as shares."""
+    rows = printed_table2().query("method == 'Centralized' and partition == 'iid'").set_index("data_set")["printed"]
+    return {name: rows[name] / 100 for name in data_sets}
+
+
+# Currencies
+
+
+def algorithm(method: str) -> Algorithm:
+    """The method or variant of this name. Algorithm 1 to the letter sends and works like FedSR with one pass more."""
+    name, options = (METHODS | VARIANTS)[method]
+    if method == LITERAL:
+        name, options = "fedsr", options | {"passes": options["passes"] + 1}
+    return algorithms.create(name, **options)
+
+
+def epochs_in_a_row(algorithm: Algorithm, devices: int) -> int:
+    """Epochs, of one device's data each, that a model makes one after another in a round."""
+    epochs = getattr(algorithm, "epochs", None) or 1
+    if isinstance(algorithm, FedSR):
+        return epochs * algorithm.passes * min(algorithm.cluster_size, devices)
+    if isinstance(algorithm, HierFAVG):
+        return epochs * algorithm.iterations
+    return epochs * devices if isinstance(algorithm, Ring) else epochs
+
+
+def transfers_in_a_row(algorithm: Algorithm, devices: int) -> int:
+    """Transfers that must wait for each other in a round, from the cloud's sending to its last receiving."""
+    if isinstance(algorithm, FedSR):
+        return algorithm.passes * min(algorithm.cluster_size, devices) + 3
+    if isinstance(algorithm, HierFAVG):
+        return 2 * algorithm.iterations + 2
+    return devices if isinstance(algorithm, Ring) else 2
+
+
+def cloud_transfers(algorithm: Algorithm, devices: int) -> int:
+    """Models that the cloud sends and receives in a round."""
+    return sum("cloud" in hop for hop in transfers.hops(algorithm, devices))
+
+
+def prices(devices: int, transfer_epochs: float = 1.0) -> pd.DataFrame:
+    """What a round costs in each currency, and in work, one row per method or variant.
+
+    A transfer takes as long as `transfer_epochs` epochs of a device.
+    """
+    rows = {}
+    for method in (*DECENTRAL, *VARIANTS):
+        made = algorithm(method)
+        in_a_row, sent = epochs_in_a_row(made, devices), transfers.per_round(made, devices)
+        waiting = in_a_row + transfer_epochs * transfers_in_a_row(made, devices)
+        spent = (1, in_a_row, sent, cloud_transfers(made, devices), waiting, _epochs_per_device(made))
+        rows[method] = dict(zip((*CURRENCIES, WORK), spent, strict=True))
+    return pd.DataFrame(rows).T.rename_axis("method")
+
+
+def transfers_per_round(devices: int, edge_broadcasts: bool = False) -> dict[str, int]:
+    """Models sent per round by each method, as Table III counts them or with what edge servers hand down."""
+    return {method: transfers.per_round(algorithm(method), devices, edge_broadcasts) for method in DECENTRAL}
+
+
+def overview(per_round: pd.DataFrame) -> pd.DataFrame:
+    """For reading: what a round of each method means, work per device, then its price in each currency."""
+    return per_round[[WORK, *CURRENCIES[1:]]].map("{:g}".format)
+
+
+def _epochs_per_device(algorithm: Algorithm) -> int:
+    repeats = getattr(algorithm, "passes", getattr(algorithm, "iterations", 1))
+    return (getattr(algorithm, "epochs", None) or 1) * repeats
+
+
+# Table III
 
 
 def of_table3(curves: pd.DataFrame) -> pd.DataFrame:
@@ -104,49 +224,145 @@ def of_table3(curves: pd.DataFrame) -> pd.DataFrame:
     return curves[(curves["partition"] == partition) & (curves["method"] != "Centralized")]
 
 
-def printed_targets() -> dict[str, float]:
-    """Table III's targets as shares."""
-    return {"mnist": 0.90, "fashion_mnist": 0.80, "cifar10": 0.67, "cifar100": 0.33}
+def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.DataFrame) -> pd.DataFrame:
+    """What each run spends in each currency until it reaches its data set's target.
 
-
-def transfers_to(curves: pd.DataFrame, targets: dict[str, float], per_round: dict[str, int]) -> pd.DataFrame:
-    """Rounds and transfers until each run reaches its data set's target.
-
-    `transfers` is blank where a run never does. `transfers_at_least` then counts one round more than the run had, if
-    any run of the data set gets there; else it is blank, too.
+    A run that never does has spent one round more than it had, at least: `reached` says so, and `transfers`, which is
+    compared with print, is blank.
     """
     rows = []
     for labels, run in curves[curves["data_set"].isin(targets)].groupby(KEYS, sort=False):
         names = dict(zip(KEYS, labels, strict=True))
         hit = run.loc[run["accuracy"] >= targets[names["data_set"]], "round"]
-        cost, reached = per_round[names["method"]], len(hit) > 0
-        at_least = int(hit.min()) if reached else int(run["round"].max()) + 1
-        reaching = {"target": targets[names["data_set"]], "reached": reached, "rounds_to_target": at_least}
-        rows.append(names | reaching | {"transfers_at_least": float(at_least * cost)})
-    columns = [*KEYS, "target", "reached", "rounds_to_target", "transfers_at_least"]
-    frame = pd.DataFrame(rows, columns=columns)
-    anybody = frame.groupby("data_set")["reached"].transform("any")
-    known = frame["transfers_at_least"]
-    return frame.assign(transfers=known.where(frame["reached"]), transfers_at_least=known.where(anybody))
+        reached = len(hit) > 0
+        rounds = int(hit.min()) if reached else int(run["round"].max()) + 1
+        spent = {at_least(name): rounds * float(per_round.loc[names["method"], name]) for name in per_round}
+        rows.append(names | {"target": targets[names["data_set"]], "reached": reached} | spent)
+    frame = pd.DataFrame(rows, columns=[*KEYS, "target", "reached", *map(at_least, per_round)])
+    return frame.assign(transfers=frame["transfers_at_least"].where(frame["reached"]))
 
 
-def transfers_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean transfers to the target, one column per data set; ">" where some seeds never reach it."""
-    runs = frame.groupby(["method", "data_set"], sort=False)
-    means = runs.agg(reached=("reached", "mean"), transfers=("transfers_at_least", "mean"))
-    words = [
-        "not reached" if reached == 0 else f"{'> ' if reached < 1 else ''}{transfers:.0f}"
-        for reached, transfers in means.itertuples(index=False)
-    ]
-    return pd.Series(words, means.index).unstack(sort=False)
+def at_least(currency: str) -> str:
+    """The column of `reaching` with what was spent: "load of the cloud" is load_of_the_cloud_at_least."""
+    return f"{currency.replace(' ', '_')}_at_least"
+
+
+def spent(frame: pd.DataFrame) -> pd.DataFrame:
+    """For reading: mean (least to most) over seeds in each currency, by method; ">" where some seeds never arrive."""
+    rows = {}
+    for method, runs in frame.groupby("method", sort=False):
+        sign = "" if runs["reached"].all() else "> "
+        rows[method] = {name: sign + _mean_and_range(runs[at_least(name)]) for name in (*CURRENCIES, WORK)}
+    return pd.DataFrame(rows).T.rename_axis("method")
+
+
+def _mean_and_range(values: pd.Series) -> str:
+    """7 (5 to 11); of a single value, the value."""
+    spread = f" ({values.min():.0f} to {values.max():.0f})" if len(values) > 1 else ""
+    return f"{values.mean():.0f}{spread}"
+
+
+def against_print(frame: pd.DataFrame) -> pd.DataFrame:
+    """How far each star run's rounds are from the printed ones, in doublings, with five local epochs and with one."""
+    rounds = printed_rounds()
+    star = frame[frame["method"].isin([*STAR, *ONE_EPOCH])]
+    rows = star.assign(
+        star=star["method"].str.split(",").str[0],
+        epochs=np.where(star["method"].isin(ONE_EPOCH), 1, 5),
+    )
+    keys = pd.MultiIndex.from_frame(rows[["data_set", "star"]])
+    rows["printed_rounds"] = rounds.reindex(keys).to_numpy()
+    rows["distance"] = np.abs(np.log2(rows["rounds_at_least"] / rows["printed_rounds"]))
+    return rows[["data_set", "star", "epochs", "seed", "reached", "rounds_at_least", "printed_rounds", "distance"]]
+
+
+def printed_rounds() -> pd.Series:
+    """Table III divided by each method's transfers per round, by data set and method."""
+    table, per_round = printed_table3().dropna(subset=["printed"]), transfers_per_round(20)
+    return table.set_index(["data_set", "method"])["printed"].div(table["method"].map(per_round).to_numpy())
+
+
+def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame:
+    """FedSR and each rival as two sides of a race of their own: for claims in which the rival is to be ahead."""
+    pairs = []
+    for rival in rivals:
+        sides = frame[frame["method"].isin([rival, "FedSR"])]
+        side = np.where(sides["method"] == "FedSR", "FedSR", "rival")
+        pairs.append(sides.assign(rival=rival, side=side))
+    return pd.concat(pairs, ignore_index=True)
+
+
+# Equal budgets
+
+
+def at_equal_budgets(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of each run when it has spent what the thriftiest method of its cell spends in all its rounds.
+
+    One row per run and currency. Left out of a currency: methods that spend nothing in it (the ring does not use the
+    cloud), and runs that cannot afford a single round.
+    """
+    rows = []
+    for _, cell in curves[curves["method"] != "Centralized"].groupby(["data_set", "partition"], sort=False):
+        last = cell.groupby("method", sort=False)["round"].max()
+        for currency in CURRENCIES:
+            price = per_round[currency].reindex(last.index)
+            totals = (price * last)[price > 0]
+            rows += [
+                _at_budget(runs, currency, totals.min(), price[method])
+                for method, runs in cell.groupby("method", sort=False)
+                if method in totals
+            ]
+    return pd.concat(rows, ignore_index=True)
+
+
+def _at_budget(runs: pd.DataFrame, currency: str, budget: float, price: float) -> pd.DataFrame:
+    affordable = runs[(runs["round"] > 0) & (runs["round"] * price <= budget + 1e-9)]
+    last = affordable.loc[affordable.groupby(KEYS, sort=False)["round"].idxmax()]
+    return last[[*KEYS, "round", "accuracy"]].assign(currency=currency, budget=budget)
+
+
+def priced(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
+    """The curves once per currency, with `spent`, for drawing."""
+    decentral = curves[curves["method"] != "Centralized"]
+    parts = []
+    for currency in CURRENCIES:
+        price = decentral["method"].map(per_round[currency])
+        parts.append(decentral.assign(currency=currency, spent=decentral["round"] * price)[price > 0])
+    return pd.concat(parts, ignore_index=True)
+
+
+# Figs. 9 and 10, Table IV
+
+
+def ring_leads(ends: pd.DataFrame, epochs: list[int]) -> pd.DataFrame:
+    """Fig. 9: by how much ring epochs end above as many local epochs, by partition, and xi = 4 minus iid."""
+    table = ends[ends["epochs"].isin(epochs)].pivot_table(
+        index=["epochs", "seed"], columns=["partition", "kind"], values="accuracy"
+    )
+    leads = pd.DataFrame({name: table[name]["ring"] - table[name]["local"] for name in ("iid", "xi=4")})
+    leads["xi=4 minus iid"] = leads["xi=4"] - leads["iid"]
+    return leads.rename_axis(columns="place").stack().rename("lead").reset_index()
+
+
+def share_gains(ends: pd.DataFrame) -> pd.DataFrame:
+    """Fig. 10: what the largest rings gain over the smallest, by partition, and xi = 4 minus iid."""
+    low, high = ends["share"].min(), ends["share"].max()
+    table = ends.pivot_table(index="seed", columns=["partition", "share"], values="accuracy")
+    gains = pd.DataFrame({name: table[name][high] - table[name][low] for name in ("iid", "xi=4")})
+    gains["xi=4 minus iid"] = gains["xi=4"] - gains["iid"]
+    return gains.rename_axis(columns="place").stack().rename("gain").reset_index()
 
 
 def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
     """Table IV: the accuracy halfway and at the end."""
     read = curves.assign(moment=curves["round"].map({rounds // 2: "halfway", rounds: "end"})).dropna(subset=["moment"])
     read["cell"] = read["data_set"] + ", participation " + read["participation"].astype(str) + ", " + read["moment"]
-    columns = ["data_set", "participation", "moment", "cell", "method", "seed", "round", "accuracy"]
+    read["guess"] = read["data_set"].map(lambda name: beyond_guessing(name, TEST_IMAGES))
+    columns = ["data_set", "participation", "moment", "cell", "method", "seed", "round", "accuracy", "guess"]
     return read[columns].reset_index(drop=True)
+
+
+# Print
 
 
 def printed(id: str) -> pd.DataFrame:
@@ -160,24 +376,16 @@ def printed(id: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def transfers_per_round(devices: int, edge_broadcasts: bool = False) -> dict[str, int]:
-    """Models sent per round by each method, as Table III counts them or with what edge servers hand down."""
-    made = {method: algorithms.create(METHODS[method][0], **METHODS[method][1]) for method in DECENTRAL}
-    return {method: transfers.per_round(algorithm, devices, edge_broadcasts) for method, algorithm in made.items()}
+def printed_table2() -> pd.DataFrame:
+    """Table II, its MNIST block and those of the other data sets."""
+    return pd.concat([printed("fedsr/table2"), printed("fedsr/table2-images")], ignore_index=True)
 
 
-def overview(devices: int) -> pd.DataFrame:
-    """What a round means for each method: epochs per device, epochs that a model makes in a row, models sent."""
-    longest = devices * EPOCHS
-    in_a_row = {"Centralized": longest, "ring-optimization": longest, "FedSR": RING_DEVICES * EPOCHS}
-    sent = transfers_per_round(devices)
-    rows = [
-        {
-            "method": method,
-            "epochs a device": EPOCHS,
-            "epochs in a row, of one device's data each": in_a_row.get(method, EPOCHS),
-            "models sent": str(sent.get(method, "none")),
-        }
-        for method in METHODS
-    ]
-    return pd.DataFrame(rows).set_index("method")
+def printed_table3() -> pd.DataFrame:
+    """Table III, star and hierarchical methods and those that hand models on."""
+    return pd.concat([printed("fedsr/table3"), printed("fedsr/table3-rings")], ignore_index=True)
+
+
+def printed_targets() -> dict[str, float]:
+    """Table III's targets as shares."""
+    return dict(TARGETS)
