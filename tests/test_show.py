@@ -4,7 +4,10 @@ import json
 
 import pandas as pd
 import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 
+from fedlib.algorithms.fcbafl import FCBAFL
 from fedlib.judging import checks, facts, ledger
 from fedlib.report import show
 
@@ -81,3 +84,20 @@ def test_numbers_kept_before_they_are_shown_answer_at_once(notebook, tmp_path, c
     assert "It does not hold." in capsys.readouterr().out
     with pytest.raises(LookupError, match="acfmo/audit-micro"):
         show.keep("acfmo/audit-micr", audit)
+
+
+def test_the_answer_stands_at_the_end_and_at_the_opening(tmp_path):
+    cells = [
+        "import os\nos.environ['FEDLIB_REPORT'] = " + repr(str(tmp_path)),
+        "from fedlib.report import show\nshow.opening()",
+        "show.answer('It takes **{rounds}** rounds.', rounds=7)",
+    ]
+    executed = NotebookClient(new_notebook(cells=list(map(new_code_cell, cells))), timeout=120).execute()
+    texts = [cell.outputs[0].data["text/markdown"] for cell in executed.cells[1:]]
+    assert texts == ["It takes **7** rounds."] * 2
+
+
+def test_the_source_of_a_method_is_shown_as_it_runs(capsys):
+    show.source(FCBAFL.round)
+    text = capsys.readouterr().out
+    assert "```python\\ndef round(self" in text and "# (10)" in text and "local_accuracy(gradients + shift" in text
