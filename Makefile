@@ -50,7 +50,7 @@ lint: $(READY)
 	@basedpyright
 
 # The papers' notebooks are compared with their saved outputs, text for text, from recorded runs alone. That these come
-# out of a real computation is tests/test_quick.py's affair, which runs everything at quick scale from nothing.
+# out of a real computation is tests/test_evidence.py's affair, which runs everything at quick scale from nothing.
 test: $(READY) lint
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
