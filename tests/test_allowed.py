@@ -22,6 +22,8 @@ from fedlib.report.notebooks import discover, parameters
 from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.report.usage import UsageError
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOKS = discover(REPOSITORY)
 PARAMETERS = [(notebook.label, name, own) for notebook in NOTEBOOKS for name, own in parameters(notebook.path).items()]
 NAMED = pytest.mark.parametrize(

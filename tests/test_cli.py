@@ -180,7 +180,7 @@ def test_list_shows_papers_notebooks_figures_methods_and_data_sets_and_fetches_n
     words = " ".join(text.split())
     for notebook in discover(REPOSITORY):
         assert notebook.label in text and notebook.path.relative_to(REPOSITORY).as_posix() in text
-    assert "Figs. 1-4; 4 claims, 1 audit" in words
+    assert "Figs. 1-4; 10 claims, 3 audits" in words
     assert "fedavg FedAvg (McMahan et al., 2017)" in words
     assert "mine on disk: drop-in file" in words
     assert "mnist not on disk: fetched from torchvision's download" in words

@@ -35,6 +35,8 @@ from fedlib.engine import evaluation, readable, threads
 from fedlib.problem import Network, federation, layout, models
 from fedlib.problem.queues import SampleQueues
 
+pytestmark = pytest.mark.slow
+
 assert_equal = partial(assert_close, relative=2e-5)  # deep networks, several rounds
 
 CLIENTS, WRITERS, CLASSES, SIDE = 11, 14, 4, 8

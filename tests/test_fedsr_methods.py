@@ -20,6 +20,8 @@ from fedlib.engine.minibatches import client_minibatches
 from fedlib.judging import ledger, transfers
 from fedlib.problem import federation, layout, models
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 4
 LOCAL = {"lr": 0.2, "final_lr": 0.05, "schedule": ROUNDS, "batch": 16, "momentum": 0.5}
 OPTIONS = {

@@ -13,6 +13,8 @@ from fedlib.judging.facts import UNITS
 from fedlib.papers.fedsr import results as fedsr
 from fedlib.report.notebooks import discover, parameters
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 ENTRIES = [entry for paper in ledger.papers() for entry in ledger.load(paper).entries]
 CLAIMS = [entry for entry in ENTRIES if entry.kind == "claim"]

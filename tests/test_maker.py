@@ -12,6 +12,8 @@ from fedlib import algorithms
 from fedlib.runs import maker
 from fedlib.runs.run import ROOTS, Run
 
+pytestmark = pytest.mark.slow
+
 SKEWED = {"data_set": "cifar10", "partitioner": "uniform_skew", "clients": 10, "client_samples": 50}
 RUNS = {
     "fedavg": Run("fedavg", {"data_set": "mnist", "partitioner": "shards", "clients": 10, "per_client": 2}, 3, 0),

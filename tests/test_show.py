@@ -100,4 +100,4 @@ def test_the_answer_stands_at_the_end_and_at_the_opening(tmp_path):
 def test_the_source_of_a_method_is_shown_as_it_runs(capsys):
     show.source(FCBAFL.round)
     text = capsys.readouterr().out
-    assert "```python\\ndef round(self" in text and "# (10)" in text and "local_accuracy(gradients + shift" in text
+    assert "def round(self" in text and "# (10)" in text and "local_accuracy(gradients + shift" in text

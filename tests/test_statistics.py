@@ -10,6 +10,8 @@ from scipy import stats
 from fedlib.judging import statistics
 from fedlib.judging.statistics import Estimate, estimate
 
+pytestmark = pytest.mark.slow
+
 SIMULATED = 2000
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 6))
 

@@ -23,6 +23,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from fedlib.judging import ledger
 from fedlib.report.notebooks import discover
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [notebook.path for notebook in discover(ROOT) if notebook.path.parent.name != "course"]
 
