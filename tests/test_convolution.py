@@ -10,6 +10,8 @@ import fedlib  # noqa: F401  first: it pins numerics
 from fedlib.engine import convolution
 from fedlib.problem import layout
 
+pytestmark = pytest.mark.slow
+
 CASES = [  # batch, height, width, channels, outputs, kernel, padding
     (1, 8, 8, 1, 1, 3, 0),
     (2, 9, 7, 3, 6, 3, 1),

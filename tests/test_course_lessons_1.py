@@ -6,6 +6,8 @@ import pytest
 from fedlib.course import lesson1
 from fedlib.problem import skew
 
+pytestmark = pytest.mark.slow
+
 LABELS = np.repeat(np.arange(10), 200)
 
 

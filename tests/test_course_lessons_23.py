@@ -9,6 +9,8 @@ from fedlib.algorithms import REGISTRY
 from fedlib.course import lesson2, lesson3, toy
 from fedlib.report.show import png
 
+pytestmark = pytest.mark.slow
+
 # Two clients in one dimension (the other stays at rest at 0): H = 1 and 2, m = 0 and 1.
 PAIR = toy.Toy(np.array([np.diag([1.0, 1.0]), np.diag([2.0, 1.0])]), np.array([[0.0, 0.0], [1.0, 0.0]]))
 

@@ -13,6 +13,8 @@ from fedlib.algorithms.ring import ring_optimization
 from fedlib.course import lesson4, lesson5
 from fedlib.runs.simulation import Progress, simulate
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def no_figure_left():

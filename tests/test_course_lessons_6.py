@@ -12,6 +12,8 @@ from fedlib.course import lesson6
 from fedlib.course.lesson6 import Valley, sending_j
 from fedlib.problem.streams import generator
 
+pytestmark = pytest.mark.slow
+
 
 def told(check, answer, capsys) -> str:
     """What a check prints about an answer."""

@@ -304,6 +304,7 @@ def start_loader(seconds: float) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_that_load_at_once_fetch_once_and_get_the_same_bytes(place):
     loaders = [start_loader(1.5), start_loader(1.5)]
     outputs = [loader.communicate(timeout=60)[0] for loader in loaders]
@@ -311,6 +312,7 @@ def test_two_processes_that_load_at_once_fetch_once_and_get_the_same_bytes(place
     assert len({output.split("loaded")[1] for output in outputs}) == 1
 
 
+@pytest.mark.slow
 def test_a_kill_while_fetching_leaves_nothing_that_is_taken_for_data(place):
     victim = start_loader(60)
     assert victim.stdout.readline() == "fetching\n"

@@ -22,6 +22,8 @@ from fedlib.selection import bandit, skewness
 from fedlib.selection import exp3 as rexp3
 from fedlib.selection import utility as oort
 
+pytestmark = pytest.mark.slow
+
 SELECTORS = ["randomclients", "fedacs", "oort", "cmfl", "rexp3"]
 LOCAL = {"participation": 0.3, "batch": 8, "epochs": 2}
 

@@ -8,6 +8,8 @@ from fedlib.data import handwriting
 from fedlib.data.dataset import sha256
 from fedlib.data.known import CHARACTERS, HANDWRITING
 
+pytestmark = pytest.mark.slow
+
 LICENCES = handwriting.FONTS / "licenses"
 
 

@@ -21,6 +21,8 @@ from fedlib.report.maths import mathml
 from fedlib.report.notebooks import parameters
 from fedlib.report.verdicts import LOOKS, badge
 
+pytestmark = pytest.mark.slow
+
 
 class Elements(HTMLParser):
     """All start tags with their attributes."""

@@ -86,6 +86,7 @@ def test_numbers_kept_before_they_are_shown_answer_at_once(notebook, tmp_path, c
         show.keep("acfmo/audit-micr", audit)
 
 
+@pytest.mark.slow
 def test_the_answer_stands_at_the_end_and_at_the_opening(tmp_path):
     cells = [
         "import os\nos.environ['FEDLIB_REPORT'] = " + repr(str(tmp_path)),
