@@ -26,7 +26,7 @@ class FedALA(FedAvg):
     mix_lr: NonNegative = 1.0  # eta, step of the mixing weights; 0 holds them at one, which is FedAvg
     mix_steps: Whole = 1  # gradient steps on the mixing weights per round, after the first phase
     settled: Positive = 0.1  # the first phase ends when the last ten losses deviate by less
-    first_steps: Whole = 100  # or after so many steps; 0 leaves the first phase out
+    first_steps: Whole = 100  # or after this many steps; 0 leaves the first phase out
 
     def init(self, federation: Federation) -> State:
         weights = federation.start

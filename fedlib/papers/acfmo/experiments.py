@@ -222,7 +222,7 @@ def _acfmo(
 def optimum(data_set: str, l2: float, iterations: int) -> pd.DataFrame:
     """Where all methods would end: the minimum of the l2-regularised softmax loss of all training samples together.
 
-    Found by L-BFGS from zero in at most so many iterations. One row: scores on the test set, the objective, the largest
+    Found by L-BFGS from zero in at most this many iterations. One row: scores on the test set, the objective, the largest
     entry of its gradient that is left, the iterations.
     """
     pooled = federate(data_set, "iid", 1, l2=l2)
@@ -297,7 +297,7 @@ def _lengths(method: ACFMO, federation: Federation, state: dict, after: dict, ro
 
 @computation
 def gradient_ratios(federation: dict, rounds: int, seed: int) -> pd.DataFrame:
-    """E|g|^2 / |E g|^2 of single-sample gradients, for every tenth device, at the start and after so many rounds."""
+    """E|g|^2 / |E g|^2 of single-sample gradients, for every tenth device, at the start and after `rounds` rounds."""
     built = federate(**federation, seed=seed)
     method = ServerAdam(participation=0.1)
     start = method.init(built)
