@@ -222,8 +222,8 @@ def _acfmo(
 def optimum(data_set: str, l2: float, iterations: int) -> pd.DataFrame:
     """Where all methods would end: the minimum of the l2-regularised softmax loss of all training samples together.
 
-    Found by L-BFGS from zero in at most this many iterations. One row: scores on the test set, the objective, the largest
-    entry of its gradient that is left, the iterations.
+    Found by L-BFGS from zero in at most `iterations`. One row: scores on the test set, the objective, the largest entry
+    of its gradient that is left, the iterations taken.
     """
     pooled = federate(data_set, "iid", 1, l2=l2)
 
