@@ -85,9 +85,11 @@ FEDGS_RIVALS = (
 SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
-    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds"),
+    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds", "count_seeds", "variant_seeds", "lambda_seeds"),
+    "poison_seeds",
     *("rounds", "tuning_rounds", "passes_rounds", "cnn_rounds", "cifar_rounds", "share_rounds", "crowd_rounds"),
-    *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stop", "restart", "ban"),
+    *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stops", "restart", "ban"),
+    *("watch_rounds", "early"),
     *("every", "cnn_every", "last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
@@ -107,11 +109,11 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
     **dict.fromkeys(POSITIVES, POSITIVE),
     **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
-    **dict.fromkeys(("participations", "shares", "target_share", "decay", "lambdas"), SHARE),
+    **dict.fromkeys(("participations", "shares", "decay", "lambdas"), SHARE),
     "participation": Allowed(float, above=0, most=100),  # percent
     "threshold": Allowed(float, least=0, most=1),
     "target": ACCURACY,
-    "targets": replace(ACCURACY, lengths=(0, 3)),
+    "targets": replace(ACCURACY, lengths=(3, 3)),
     "beta1": replace(DECAY, including=(0.6, 0.9)),
     "beta2": replace(DECAY, including=(0.99, 0.999)),
     "data_set": IMAGES,
@@ -131,7 +133,7 @@ ALLOWED: dict[str, Allowed] = {
     "fedacs.skewness.betas": replace(POSITIVE, lengths=(2, 2)),
     "fedacs.bandit.lambdas": replace(SHARE, including=(0.2, 0.4)),
     "fedacs.bandit.clients": Allowed(int, least=5),
-    "fedacs.comparison.known_images": Allowed(int, least=1, most=50000),
+    **{f"fedacs.{name}.known_images": Allowed(int, least=1, most=50000) for name in ("skewness", "comparison")},
     **{f"fedgs.{name}.data_set": WRITERS for name in ("selection", "comparison", "hyperparameters", "time")},
     "fedgs.hyperparameters.devices": Allowed(int, least=100),
     "fedgs.hyperparameters.selected": Allowed(int, least=2),
@@ -143,7 +145,7 @@ ALLOWED: dict[str, Allowed] = {
 RULES: dict[str, tuple[str, ...]] = {
     "start.here": ("clients <= samples",),
     "fcbafl.learning": ("devices <= (samples or 60000)",),
-    "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= rounds"),
+    "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= watch_rounds"),
     "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices"),
