@@ -40,7 +40,7 @@ COUNTS: dict[str, dict[str, int]] = {
         + 3 * 2,  # of the equal products the largest eta's are there
         "fcbafl.energy": 0,
         "fedacs.skewness": 4 + 1 + 1,  # 200 iid clients are among the environments
-        "fedacs.comparison": 1 + 4 * 2 + 3 + 5,
+        "fedacs.comparison": 1 + 4 * 2 + 3 + 3 + 4,
         "fedacs.bandit": 1 + 4 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
         "fedgs.comparison": 1 + 4 * 2 * 2 + 2 * (15 + 1) + 2,
@@ -52,7 +52,7 @@ COUNTS: dict[str, dict[str, int]] = {
     },
     "desk": {
         "acfmo.mnist": 6 * 6 + 1 + 5 * 4 * 9,
-        "fedacs.comparison": 3 * (1 + 4 * 5) + 3 * 5,
+        "fedacs.comparison": 5 * (1 + 4 * 2 + 2 * 3) + 3 * 3 + 3 * 4,
         "fedgs.comparison": 3 * (4 * 3) + 4 + 2 * 5 + 2,
         "fedsr.comparison": 7 + 3 * (5 * 6 + 1) + 3 * (3 * 6 + 1),
     },

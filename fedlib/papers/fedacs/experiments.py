@@ -330,12 +330,12 @@ def _with_fixed_insights(method: RandomClients, answers: Told) -> RandomClients:
 def beta_parameters(federation: dict, local: dict, rounds: int, seed: int) -> pd.DataFrame:
     """A and B of FedACS's bandit at the starting model, round by round, for a mild and for a skewed client.
 
-    The mild one has the tenth-lowest alpha of all clients, the skewed one the tenth-highest.
+    A twentieth of all clients, up to the mild one, has an alpha as low as its; likewise for the skewed one.
     """
     built = federate(**federation, seed=seed)
     alphas = skewness.true_alphas(built)
     order = np.argsort(alphas, kind="stable")
-    place = min(9, len(order) // 2 - 1)
+    place = max(0, len(order) // 20 - 1)
     chosen = {"mild": order[place], "skewed": order[-1 - place]}
     rows = [
         {
