@@ -170,7 +170,7 @@ def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
     mean, spread = by_tolerance.mean(), by_tolerance.std().fillna(0)
     baseline = ends.loc[ends["tolerance"].isna(), "accuracy"].mean()
     right.errorbar(mean.index, mean, spread, marker="o", capsize=3, color=COLOURS[3], label="FedACS")
-    right.axhline(baseline, color=COLOURS[0], linestyle="--", label="baseline")
+    right.axhline(baseline, color=BLACK, linestyle="--", label="baseline")
     right.set(xlabel="tolerance lambda", ylabel="terminal accuracy", xticks=list(mean.index))
     right.legend()
     return fig
@@ -208,6 +208,7 @@ def selectors_at_fixed_model(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figur
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
     _curves(left, alphas, "curve", "alpha", "mean alpha of the participants")
     left.set_ylim(0, None)
+    left.get_legend().remove()  # that of the right panel serves both
     last = tally[tally["round"] == tally["round"].max()]
     for name, look in _looks(last["curve"]).items():
         times = last[last["curve"] == name].groupby("place")["times"].mean()
