@@ -65,6 +65,7 @@ class PopulationSetting:
     clients: int = 200  # N
     kappa: int = 10  # participants per round
     samples: int = 250  # M, of each client
+    test_samples: int | None = None  # to evaluate on; None: the whole test set
     batch: int = 50  # B
     epochs: int = 5  # E
     lr: float = 0.1  # gamma
@@ -86,7 +87,8 @@ class PopulationSetting:
 def federation(setting: PopulationSetting, environment: str, **more: Any) -> dict[str, Any]:
     """Arguments of `federate` for CIFAR-10 and the network of PyTorch's tutorial."""
     partitioner, options = ENVIRONMENTS[environment]
-    shared = {"data_set": "cifar10", "network": "lenet_tutorial", "client_samples": setting.samples} | INPUTS
+    sizes = {"client_samples": setting.samples, "test_samples": setting.test_samples}
+    shared = {"data_set": "cifar10", "network": "lenet_tutorial"} | sizes | INPUTS
     return shared | {"partitioner": partitioner, "clients": setting.clients} | options | more
 
 
