@@ -297,20 +297,19 @@ def _train_in_one_place(federation: dict[str, Any], schooling: Schooling, seed: 
 
 
 def choose_at_fixed_model(
-    method: RandomClients, federation: Federation, rounds: int, weights: torch.Tensor | None = None
+    method: RandomClients, federation: Federation, rounds: int, answers: Told | None = None
 ) -> np.ndarray:
-    """Who takes part, (rounds, kappa); at the starting model, or at given weights."""
-    return np.stack([clients for clients, _ in _rounds_at_fixed_model(method, federation, rounds, weights)])
+    """Who takes part, (rounds, kappa); at the starting model, or at the one at which these answers were told."""
+    return np.stack([clients for clients, _ in _rounds_at_fixed_model(method, federation, rounds, answers)])
 
 
 def _rounds_at_fixed_model(
-    method: RandomClients, federation: Federation, rounds: int, weights: torch.Tensor | None = None
+    method: RandomClients, federation: Federation, rounds: int, answers: Told | None = None
 ) -> Iterator[tuple[np.ndarray, State]]:
     """Round by round the participants, and what the selector knows after it."""
-    weights = federation.start if weights is None else weights
-    answers = told(federation, weights, method)
+    answers = told(federation, federation.start, method) if answers is None else answers
     method = _with_fixed_insights(method, answers)
-    state = method.init(federation) | {"weights": weights}
+    state = method.init(federation)
     for round in range(1, rounds + 1):
         clients = method.choose(federation, state, round)
         learned = method.learn(federation, state, clients, answers.losses[torch.as_tensor(clients)], round)
@@ -414,11 +413,14 @@ def shares_at_fixed_models(
 ) -> pd.DataFrame:
     """Share of the participations in the second half of the rounds that fell to these clients.
 
-    A condition is a federation and the weights of its fixed model. Each method chooses under each of them.
+    A condition is a federation and the weights of its fixed model. Each method chooses under each of them; they train
+    alike, so that clients are asked once.
     """
+    hearing = max(methods.values(), key=lambda method: method.hears_losses)  # its answers serve all
     rows = []
-    for selector, method in methods.items():
-        for condition, (federation, weights) in conditions.items():
-            late = choose_at_fixed_model(method, federation, rounds, weights)[rounds // 2 :]
+    for condition, (federation, weights) in conditions.items():
+        answers = told(federation, weights, hearing)
+        for selector, method in methods.items():
+            late = choose_at_fixed_model(method, federation, rounds, answers)[rounds // 2 :]
             rows.append((selector, condition, float(np.isin(late, clients).mean())))
     return pd.DataFrame(rows, columns=["selector", "condition", "share"])
