@@ -12,7 +12,6 @@ from scipy import stats
 from fedlib import data, engine
 from fedlib.algorithms import REGISTRY, create
 from fedlib.algorithms.cmfl import relevance
-from fedlib.algorithms.oort import mean_squared_losses
 from fedlib.engine import gradients
 from fedlib.problem import federation, layout, models, partition
 from fedlib.problem.streams import generator
@@ -24,7 +23,7 @@ from fedlib.selection import utility as oort
 
 pytestmark = pytest.mark.slow
 
-SELECTORS = ["randomclients", "fedacs", "oort", "cmfl", "rexp3"]
+SELECTORS = ["randomclients", "fedacs", "releasedfedacs", "oort", "cmfl", "releasedcmfl", "rexp3", "releasedrexp3"]
 LOCAL = {"participation": 0.3, "batch": 8, "epochs": 2}
 
 
@@ -99,15 +98,18 @@ def test_a_client_tells_the_same_whoever_else_is_asked_and_however_its_rows_are_
     assert float((cut - alone).abs().max()) < 1e-7
 
 
-def test_mean_squared_losses_are_those_of_the_samples(make_federation):
-    fed = make_federation()
-    assert mean_squared_losses(fed, fed.start, np.arange(3)) == pytest.approx([np.log(4) ** 2] * 3)
-
-
 def test_estimates_of_two_insights_by_hand():
     found = np.array([[3.0, 0.0], [0.0, 0.0]])
     # mean by size 1:3 is (0.75, 0); sqrt(1) * 2.25 and sqrt(3) * 0.75
     assert skewness.estimates(found, np.array([1.0, 3.0])) == pytest.approx([2.25, np.sqrt(3) * 0.75])
+
+
+def test_the_released_estimate_adds_the_norms_of_weights_and_biases():
+    """Two classes, two features and a bias each, equal sizes: the mean is half of the first client's insight."""
+    insights = np.array([[6.0, 0, 0, 8.0, 0, 2.0], np.zeros(6)])
+    # weights apart by (3, 0, 4, 0) and biases by (0, 1): 5 + 1, times 7 samples; jointly sqrt(26)
+    assert skewness.estimates_of_parts(insights, np.array([7.0, 7.0]), 2) == pytest.approx([42, 42])
+    assert skewness.estimates(insights, np.ones(2)) == pytest.approx([np.sqrt(26)] * 2)
 
 
 def test_the_rewards_of_a_round_equal_the_readable_ones(pictures):
@@ -173,6 +175,22 @@ def test_a_pool_of_all_clients_chooses_them_equally_often_whatever_the_bandit_kn
     assert stats.chisquare(counted).pvalue > 0.01
 
 
+def as_history(past: list[dict[int, float]], clients: int) -> np.ndarray:
+    """Rewards of past rounds, oldest first, as the bandit keeps them: (rounds, clients), newest first."""
+    history = np.full((len(past), clients), bandit.SILENT)
+    for row, rewards in zip(history, reversed(past), strict=True):
+        row[list(rewards)] = list(rewards.values())
+    return history
+
+
+def test_of_several_remembered_rewards_the_newest_counts_as_printed_and_the_oldest_as_released():
+    history = as_history([{0: -5.0, 1: -4.0}, {1: -3.0}], 3)
+    assert bandit.remembered(history).tolist()[:2] == [-5, -3]
+    assert bandit.remembered(history, oldest=True).tolist()[:2] == [-5, -4]
+    assert bandit.remembered(history)[2] == bandit.SILENT
+    assert (bandit.remembered(history[:0]) == bandit.SILENT).all()
+
+
 rounds_of_rewards = st.lists(
     st.dictionaries(st.integers(0, 9), st.integers(-4, 0).map(float), min_size=1, max_size=6), min_size=1, max_size=9
 )
@@ -182,14 +200,13 @@ rounds_of_rewards = st.lists(
 @settings(deadline=None, max_examples=100)
 def test_the_duels_equal_algorithm_3_over_many_rounds(rounds, history):
     a, b = np.zeros(10), np.zeros(10)
-    latest, heard = np.zeros(10), np.full(10, -1)
     slow_a, slow_b = dict.fromkeys(range(10), 0.0), dict.fromkeys(range(10), 0.0)
-    for round, now in enumerate(rounds, start=1):
+    for round, now in enumerate(rounds):
+        past = rounds[max(0, round - history) : round]
+        latest = bandit.remembered(as_history(past, 10))
         clients = np.array(sorted(now))
-        latest[clients], heard[clients] = [now[client] for client in clients], round
-        comparable = (heard > 0) & (heard >= round - history)
-        a, b = bandit.duel(a, b, latest, clients, comparable, 0.2)
-        past = rounds[max(0, round - 1 - history) : round - 1]
+        latest[clients] = [now[client] for client in clients]
+        a, b = bandit.duel(a, b, latest, clients, latest > bandit.SILENT, 0.2)
         slow_a, slow_b = readable_fedacs.update(slow_a, slow_b, now, past, 0.2)
     assert a == pytest.approx(list(slow_a.values()))
     assert b == pytest.approx(list(slow_b.values()))
@@ -203,6 +220,13 @@ def test_duels_of_three_participants_and_one_old_reward_by_hand():
     assert b == pytest.approx([0, 0.2, 0.2, 0, 0])
 
 
+def test_as_released_ties_with_others_are_lost():
+    rewards, comparable = np.array([-1.0, -2.0, -2.0]), np.ones(3, dtype=bool)
+    a, b = bandit.duel(np.zeros(3), np.zeros(3), rewards, np.arange(3), comparable, 0.2, ties_lose=True)
+    assert a == pytest.approx([0.4, 0, 0])
+    assert b == pytest.approx([0, 0.4, 0.4])  # one lost to client 0, one to the tie
+
+
 # FedACS
 
 
@@ -213,12 +237,12 @@ def test_a_round_of_fedacs_is_algorithm_1(skewed):
     chosen = algorithm.choose(skewed, state, 3)
     after = algorithm.round(skewed, state, 3)
     slow = readable_fedacs.rewards(skewed, state["weights"], chosen.tolist(), algorithm.lr)
-    past = {int(i): float(state["rewards"][i]) for i in torch.where(state["heard"] == 2)[0]}
+    past = {i: reward for i, reward in enumerate(state["rewards"][0].tolist()) if reward > bandit.SILENT}
     a, b = (dict(enumerate(state[name].tolist())) for name in ("a", "b"))
     a, b = readable_fedacs.update(a, b, slow, [past], algorithm.eta)
     assert after["a"].tolist() == pytest.approx(list(a.values()))
     assert after["b"].tolist() == pytest.approx(list(b.values()))
-    alone = method("randomclients").merge(skewed, state, chosen, 3)
+    alone, _ = method("randomclients").merge(skewed, state, chosen, 3)
     assert torch.equal(after["weights"], alone["weights"])
 
 
@@ -239,7 +263,8 @@ def test_after_the_early_stop_the_bandit_is_frozen_and_goes_on_choosing(skewed):
     stopped, same = after_rounds(algorithm, skewed, 3), after_rounds(endless, skewed, 3)
     assert torch.equal(stopped["a"], same["a"])
     later = algorithm.round(skewed, stopped, 4)
-    assert all(torch.equal(later[name], stopped[name]) for name in ("a", "b", "rewards", "heard"))
+    assert all(torch.equal(later[name], stopped[name]) for name in ("a", "b"))
+    np.testing.assert_array_equal(later["rewards"], stopped["rewards"])
     assert not torch.equal(endless.round(skewed, same, 4)["a"], same["a"])
     assert torch.equal(later["weights"], endless.round(skewed, same, 4)["weights"])
     assert int(later["times"].sum()) == 4 * 12
@@ -370,46 +395,53 @@ def test_poisoners_are_drawn_by_the_seed(skewed):
 
 
 def test_oort_scores_by_hand():
-    utility, last = np.array([1.0, 3.0, 5.0, 100.0]), np.array([1, 4, 2, 2])
-    found = oort.scores(utility, last, round=5, clip=0.5)  # clipped at the third smallest, 5
-    bonus = np.sqrt(0.1 * np.log(5) / last)
-    assert found == pytest.approx(np.array([0, 0.5, 1, 1]) + bonus)
+    found = oort.scores(np.array([1.0, 3.0]), np.array([1, 4]), round=5)
+    assert found == pytest.approx([1 + np.sqrt(0.1 * np.log(5)), 3 + np.sqrt(0.1 * np.log(5) / 4)])
 
 
-def test_oort_exploits_only_scores_near_the_best():
-    scores = np.array([0.1, 0.93, 1.0, 0.97, 0.2])  # the second best is 0.97, and 0.95 * 0.97 < 0.93
-    drawn = {tuple(sorted(oort.exploit(scores, 2, 0.95, generator(0, "test", round)))) for round in range(60)}
-    assert drawn == {(1, 2), (1, 3), (2, 3)}
-    assert set(oort.exploit(scores, 2, 0.97, generator(0, "test"))) == {2, 3}
+def test_oort_draws_from_the_pool_of_the_best_in_proportion_to_their_scores():
+    scores = np.array([0.1, 3.0, 1.0, 0.9])
+    drawn = [int(oort.exploit(scores, 2, 1, generator(0, "test", round))[0]) for round in range(2000)]
+    assert np.bincount(drawn, minlength=4) / 2000 == pytest.approx([0, 0.75, 0.25, 0], abs=0.03)
+    assert set(oort.exploit(scores, 2, 2, generator(0, "test"))) == {1, 2}
 
 
-def test_oort_explores_new_clients_while_there_are_some():
-    assert oort.exploration(1, 0.9, 0.98, 0.2) == 0.9
-    assert oort.exploration(500, 0.9, 0.98, 0.2) == 0.2
-
-
-def test_oort_meets_every_client_and_bans_those_over_the_cap(skewed):
+def test_oort_meets_everybody_once_first_and_bans_those_over_the_cap(skewed):
     algorithm = method("oort", participation=0.1, cap=5)
-    state = algorithm.init(skewed)
-    for round in range(1, 50):
+    state = after_rounds(algorithm, skewed, 10)
+    assert state["times"].tolist() == [1] * 40
+    for round in range(11, 45):
         chosen = algorithm.choose(skewed, state, round)
         assert (state["times"][torch.as_tensor(chosen)] < 5).all()
         state = algorithm.round(skewed, state, round)
-    assert (state["times"] > 0).all()
     assert int(state["times"].max()) == 5
 
 
-def test_oort_fills_a_round_when_bans_leave_too_few(skewed):
+def test_oort_fills_a_round_when_new_clients_or_bans_leave_too_few(skewed):
     state = after_rounds(method("oort", cap=1), skewed, 6)
     assert int(state["times"].sum()) == 6 * 12
+    assert (state["times"] > 0).all()
 
 
-def test_oort_remembers_the_utility_at_the_model_received(skewed):
+def test_oort_remembers_the_mean_loss_of_local_training(skewed):
     algorithm = method("oort")
     state = algorithm.round(skewed, algorithm.init(skewed), 1)
-    took = state["heard"] == 1
-    assert state["utility"][took].tolist() == pytest.approx([24 * np.log(4)] * 12)
-    assert float(state["utility"][~took].abs().sum()) == 0
+    took = torch.where(state["heard"] == 1)[0].numpy()
+    seen = engine.readable.train(skewed, engine.Cohort(took, skewed.start), algorithm.work(1), 1).losses
+    assert state["utility"][took].tolist() == pytest.approx(seen.tolist(), rel=1e-4)
+    assert float(state["utility"].sum()) == pytest.approx(float(seen.sum()), rel=1e-4)
+
+
+def test_oorts_utility_falls_with_skew_at_a_trained_model():
+    """A client with few classes soon fits them: in training it sees low losses."""
+    dataset = images(samples=1500)
+    parts = partition.dominance(dataset.y_train.numpy(), 20, np.linspace(0, 1, 20), 40, rng=np.random.default_rng(1))
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, 16), torch.nn.ReLU(), torch.nn.Linear(16, 5))
+    fed = federation.assemble(dataset, parts, network, seed=3)
+    state = after_rounds(method("randomclients", lr=0.05), fed, 5)
+    _, losses = method("oort", lr=0.05).merge(fed, state, np.arange(20), 6)
+    assert method("randomclients").measure(fed, state)["accuracy"] > 0.8
+    assert stats.spearmanr(losses, skewness.true_alphas(fed)).statistic < -0.8
 
 
 # CMFL
@@ -420,24 +452,27 @@ def test_relevance_is_the_share_of_equal_signs():
     assert relevance(updates, torch.tensor([0.1, -0.1, 0.0, -1.0])).tolist() == [0.75, 0.25]
 
 
-def test_cmfl_that_keeps_everything_is_random_clients(skewed):
-    ours, plain = (
-        after_rounds(method(name, **extra), skewed, 3)
-        for name, extra in (("cmfl", {"threshold": 0.0}), ("randomclients", {}))
-    )
+@pytest.mark.parametrize("name", ["cmfl", "releasedcmfl"])
+def test_cmfl_that_keeps_everything_is_random_clients(skewed, name):
+    ours = after_rounds(method(name, threshold=0.0), skewed, 3)
+    plain = after_rounds(method("randomclients"), skewed, 3)
     assert float((ours["weights"] - plain["weights"]).abs().max()) < 1e-6
+    assert float(ours["kept"]) == 1
 
 
 def test_cmfl_drops_the_irrelevant_and_keeps_the_model_when_all_are(skewed):
-    state = after_rounds(method("cmfl"), skewed, 2)
-    algorithm = method("cmfl", threshold=1.0)
-    after = algorithm.round(skewed, state, 3)
-    assert float(after["kept"]) == 0
-    assert torch.equal(after["weights"], state["weights"])
-    assert torch.equal(after["update"], state["update"])
-    some = method("cmfl", threshold=float(after["relevance"])).round(skewed, state, 3)
+    state = after_rounds(method("cmfl"), skewed, 1)
+    relevant = float(method("cmfl", threshold=0.0).round(skewed, state, 2)["relevance"])
+    turned = state | {"update": -state["update"]}  # updates now agree in few signs
+    against = float(method("cmfl", threshold=0.0).round(skewed, turned, 2)["relevance"])
+    assert against < 0.5 < relevant
+    some = method("cmfl", threshold=against * 2**0.5).round(skewed, turned, 2)
     assert 0 < float(some["kept"]) < 1
-    assert not torch.equal(some["weights"], state["weights"])
+    assert not torch.equal(some["weights"], turned["weights"])
+    none = method("cmfl", threshold=1.0).round(skewed, turned, 2)
+    assert float(none["kept"]) == 0
+    assert torch.equal(none["weights"], turned["weights"])
+    assert torch.equal(none["update"], turned["update"])
 
 
 def test_cmfl_compares_with_the_last_global_update(skewed):
@@ -445,6 +480,28 @@ def test_cmfl_compares_with_the_last_global_update(skewed):
     before = after_rounds(algorithm, skewed, 1)
     after = algorithm.round(skewed, before, 2)
     assert float((after["update"] - (after["weights"] - before["weights"])).abs().max()) == 0
+
+
+def test_cmfls_own_threshold_falls_with_the_square_root_of_the_rounds():
+    agree = torch.tensor([0.35, 0.45])
+    assert method("cmfl").keep(agree, 1).tolist() == [True, True]  # there is nothing to compare with
+    assert method("cmfl").keep(agree, 4).tolist() == [False, True]  # 0.8 / 2
+    assert method("cmfl").keep(agree, 9).tolist() == [True, True]
+
+
+def test_released_cmfl_compares_with_the_mean_of_the_round_and_keeps_at_least_the_best():
+    algorithm = method("releasedcmfl")
+    assert algorithm.keep(torch.tensor([0.6, 0.71, 0.75]), 5).tolist() == [False, True, True]
+    assert algorithm.keep(torch.tensor([0.6, 0.65, 0.5]), 5).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("name", ["cmfl", "releasedcmfl"])
+def test_cmfl_lets_updates_through_and_learns(skewed, name):
+    records = simulate(method(name), skewed, 10, every=1)
+    assert np.isnan(records["kept"].iloc[0])  # before the first round nothing was kept or dropped
+    assert records["kept"].iloc[1:].min() > 0
+    plain = simulate(method("randomclients"), skewed, 10, every=10)
+    assert records["loss"].iloc[-1] < (records["loss"].iloc[0] + plain["loss"].iloc[-1]) / 2
 
 
 # Rexp3
@@ -500,6 +557,17 @@ def test_rexp3_of_pure_exploration_ignores_its_weights(skewed):
 def test_rexp3_prefers_rewarded_clients_where_rewards_stay_as_they_are(skewed):
     state = after_rounds(method("rexp3", participation=0.1, restart=150, lr=1e-5), skewed, 150)
     assert stats.spearmanr(state["log_weights"], skewness.true_alphas(skewed)).statistic < -0.3
+
+
+def test_released_rexp3_takes_weight_from_whoever_takes_part_by_reward_over_chance(skewed):
+    algorithm = method("releasedrexp3", participation=0.1)
+    state = algorithm.init(skewed)
+    assert algorithm.chances(skewed, state) == pytest.approx([1 / 40] * 40)
+    chosen = algorithm.choose(skewed, state, 1)
+    rewards = algorithm.rewards(skewed, state, chosen)
+    after = algorithm.round(skewed, state, 1)["log_weights"].numpy()
+    assert after[chosen] == pytest.approx(0.2 / 40 * rewards * 40)
+    assert (rewards < 0).all() and np.delete(after, chosen) == pytest.approx(0)
 
 
 # Errors

@@ -74,6 +74,17 @@ def test_the_network_is_ten_times_smaller_than_printed_and_the_overhead_is_right
     assert percent["computation"].tolist() == pytest.approx([20, 4])
 
 
+def test_what_skew_costs_is_printed_twice_and_differs():
+    found = audits.losses_by_environment().set_index("quantity")["found"]
+    assert found.to_dict() == {"uniform": "3.2 points", "inverse Pareto": "5.2 points", "Dirichlet": "4.3 points"}
+
+
+def test_a_twin_with_four_times_the_samples_looks_twice_as_skewed_and_the_own_share_shrinks_distances():
+    pairs = pd.DataFrame({"seed": [0], "model": ["starting model"], "share": [0.125]})
+    assert audits.equivalence(pairs)["found"].tolist() == ["12.5%", "2"]
+    assert audits.own_share(10)["found"].tolist() == ["0.1", "0.9"]
+
+
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
@@ -83,12 +94,12 @@ def test_terminal_accuracy_is_the_mean_of_the_last_rounds():
     assert results.terminal(frame, ["method"], 10)["accuracy"].tolist() == [pytest.approx(0.5)]
 
 
-def test_a_summary_shows_no_spread_for_one_seed_and_a_dash_for_what_was_not_measured():
-    frame = pd.DataFrame(
-        {"method": ["a", "a", "b"], "seed": [0, 1, 0], "score": "rounds", "rounds": [4.0, 6.0, np.nan]}
-    )
-    both = results.summary(frame, "rounds", "method", "score", scale=1, digits=0)["rounds"]
-    assert both.to_dict() == {"a": "5 ± 1", "b": "-"}
+def test_a_summary_has_the_median_no_spread_of_one_seed_and_a_dash_for_what_was_not_measured():
+    rounds = {"a": [4.0, 6.0, 11.0], "b": [np.nan], "c": [5.0, 7.0]}
+    rows = [(name, seed, value) for name, values in rounds.items() for seed, value in enumerate(values)]
+    frame = pd.DataFrame(rows, columns=["method", "seed", "rounds"]).assign(score="rounds")
+    shown = results.summary(frame, "rounds", "method", "score", scale=1, digits=0)["rounds"]
+    assert shown.to_dict() == {"a": "7 ± 4 (6)", "b": "-", "c": "6 ± 1"}
     assert results.summary(frame[frame["seed"] == 0], "rounds", "method", "score", 1, 0).loc["a", "rounds"] == "4"
 
 
@@ -114,22 +125,83 @@ def test_the_cost_of_an_environment_is_paired_with_iid_clients_of_the_seed():
     assert results.losses_by_skew(ends).set_index("seed")["change"].round(9).to_dict() == {0: -0.1, 1: -0.05}
 
 
-def test_targets_are_the_printed_ones_or_a_share_of_the_baseline():
-    goal = results.targets(printed_ends(), {"uniform": 0.7}, 0.5)
-    assert goal == {"uniform": 0.7, "inverse Pareto": pytest.approx(0.344), "Dirichlet": pytest.approx(0.3485)}
-
-
-def test_rounds_and_speedups_are_blank_where_the_target_is_not_reached():
+def test_a_run_that_never_reaches_the_target_counts_as_one_round_more_than_it_had():
     rows = [("baseline", [0.1, 0.2, 0.3, 0.4]), ("FedACS", [0.1, 0.3, 0.25, 0.4]), ("CMFL", [0.1, 0.1, 0.1, 0.2])]
     frame = pd.concat(
         [pd.DataFrame({"method": name, "round": [0, 5, 10, 15], "accuracy": values}) for name, values in rows]
     ).assign(environment="uniform", seed=0)
+    reached = results.rounds_to(frame, {"uniform": 0.3})
+    found = results.speedups(reached).set_index("method")
+    assert found["rounds"].tolist()[:2] == [10, 5] and np.isnan(found["rounds"]["CMFL"])
+    assert found["at_least"].tolist() == [10, 5, 16]
+    assert found["speedup"].tolist() == [1, 2, 10 / 16]
+    assert found["bound"].tolist() == ["", "", "at most"]
+    assert results.unreached(reached)["uniform"].to_dict() == {"baseline": 0, "FedACS": 0, "CMFL": 1}
+    high = results.speedups(results.rounds_to(frame, {"uniform": 0.5})).set_index("method")
+    assert high["speedup"].isna().all()  # nobody arrived
+
+
+def test_a_baseline_that_never_arrives_makes_a_speedup_a_lower_bound():
+    rows = [("baseline", 0, 0.1), ("baseline", 5, 0.2), ("FedACS", 0, 0.1), ("FedACS", 5, 0.3)]
+    frame = pd.DataFrame(rows, columns=["method", "round", "accuracy"]).assign(environment="uniform", seed=0)
     found = results.speedups(results.rounds_to(frame, {"uniform": 0.3})).set_index("method")
-    assert found["rounds"].tolist()[:2] == [10, 5]
-    assert found["speedup"].tolist()[:2] == [1, 2]
-    assert np.isnan(found.loc["CMFL", "speedup"])
-    assert found["reached"].tolist() == [True, True, False]
-    assert found["at_least"].tolist() == [10, 5, 16]  # one round more than it had
+    assert found["bound"]["FedACS"] == "at least" and found["speedup"]["FedACS"] == 6 / 5
+
+
+def test_a_decline_is_what_a_run_loses_after_four_fifths():
+    curve = {"round": [0, 60, 70, 80, 90, 100], "accuracy": [0.1, 0.5, 0.6, 0.7, 0.5, 0.3]}
+    frame = pd.DataFrame({"environment": "Dirichlet", "method": "Oort", "seed": 0} | curve)
+    assert results.declines(frame, 20)["decline"].tolist() == [pytest.approx(0.6 - 0.4)]
+
+
+def test_the_start_of_a_run_leaves_the_starting_model_out():
+    frame = pd.DataFrame({"clients": 50, "seed": 0, "round": [0, 5, 10, 15], "accuracy": [0.1, 0.2, 0.4, 0.9]})
+    assert results.early(frame, ["clients"], 10)["early"].tolist() == [pytest.approx(0.3)]
+
+
+def test_drift_is_the_movement_of_a_groups_reward_as_a_share_of_what_it_was():
+    rounds = [0, 10, 20, 30, 40]
+    groups = pd.DataFrame({"seed": 0, "alpha": 0.2, "round": rounds, "median": [-9.0, -2.0, -7.0, -7.0, -3.0]})
+    assert results.drifts(groups)["drift"].tolist() == [pytest.approx(0.5)]
+
+
+def asked_clients() -> pd.DataFrame:
+    """Four clients of one seed at one model; Q orders all but one pair as alpha does."""
+    values = {"estimate": [1.0, 3.0, 2.0, 4.0], "estimate_all": [1.0, 2.0, 3.0, 4.0]}
+    others = {
+        "loss_before": [1.0, 1.0, 1.0, 2.0],
+        "loss_training": [4.0, 3.0, 2.0, 1.0],
+        "relevance": [4.0, 2.0, 3.0, 1.0],
+    }
+    return pd.DataFrame({"seed": 0, "model": "starting model", "client": range(4)} | values | others)
+
+
+def test_signals_are_ranked_against_alpha():
+    alphas = {0: np.array([0.1, 0.2, 0.3, 0.4])}
+    rho = results.signals(asked_clients(), alphas).set_index("signal")["rho"]
+    assert rho["Q, whole network"] == pytest.approx(1) and rho["loss of local training (Oort)"] == pytest.approx(-1)
+    assert rho["Q, last layer (FedACS)"] == pytest.approx(0.8)
+    lead = results.last_layer_lead(results.signals(asked_clients(), alphas))
+    assert lead["lead"].tolist() == [pytest.approx(-0.2)]
+    assert results.inverted_pairs(asked_clients(), alphas)["share"].tolist() == [pytest.approx(1 / 6)]
+
+
+def test_equal_alphas_are_no_inverted_pair():
+    same = {0: np.full(4, 0.5)}
+    assert (
+        np.isnan(results.inverted_pairs(asked_clients(), same | {0: np.array([0.1, 0.3, 0.3, 0.3])})["share"]).sum()
+        == 0
+    )
+    tied = results.inverted_pairs(asked_clients(), {0: np.array([0.1, 0.3, 0.3, 0.4])})
+    assert tied["share"].tolist() == [0]
+
+
+def test_class_shares_are_read_off_exactly_where_all_clients_get_the_same_predictions():
+    shares, prediction, lr = np.array([[0.7, 0.3], [0.3, 0.7]]), np.array([0.6, 0.4]), 0.1
+    bias = lr * (prediction - shares)
+    asked = pd.DataFrame({"seed": 0, "model": "m", "client": [0, 1], "bias_0": bias[:, 0], "bias_1": bias[:, 1]})
+    read = results.shares_read_off(asked, {0: 10 * shares}, lr)
+    assert read["largest error"].tolist() == [pytest.approx(0, abs=1e-12)]
 
 
 def test_rewards_that_fall_with_alpha_have_rank_correlation_one():
@@ -158,7 +230,8 @@ def test_tallies_sort_clients_by_alpha_and_give_the_mean_alpha_of_each_interval(
     assert tally[tally["round"] == 10].sort_values("place")["times"].tolist() == [3, 2, 3]
     alphas = results.mean_alphas(tally, ["tolerance"])
     assert alphas["alpha"].tolist() == pytest.approx([(0.9 + 3 * 0.1) / 4, (2 * 0.9 + 2 * 0.5) / 4])
-    assert results.pool_shares(tally, ["tolerance"], 3)["share"].tolist() == pytest.approx([3 / 8])
+    pool = results.pool_times(tally, ["tolerance"], 3).set_index("pool")["times"]
+    assert pool.to_dict() == {"inside": 3, "outside": 2.5}
 
 
 # --- experiments ------------------------------------------------------------------------------------------------------
@@ -170,13 +243,28 @@ def configs(runs) -> list[dict]:
 
 def test_figures_share_their_runs():
     seeds = range(1)
-    main = configs(experiments.comparison(SETTING, {"uniform": list(experiments.METHODS)}, seeds))
+    main = configs(experiments.comparison(SETTING, {"uniform": ["baseline", "FedACS", *experiments.RIVALS]}, seeds))
     iid, baseline, fedacs = main[:3]
     assert configs(experiments.environments(SETTING, ["iid", "uniform"], seeds)) == [iid, baseline]
     assert configs(experiments.client_counts(SETTING, [50, 200], seeds))[1] == iid
     assert configs(experiments.tolerances(SETTING, [0.2, 0.4], seeds))[::2] == [baseline, fedacs]
-    assert configs(experiments.early_stop(SETTING, 30, seeds))[:2] == [baseline, fedacs]
-    assert len({str(config) for config in main}) == 6
+    assert configs(experiments.early_stop(SETTING, [30, 10], seeds))[:2] == [baseline, fedacs]
+    assert len({str(config) for config in main + configs(experiments.variants(SETTING, "uniform", seeds))}) == 6 + 3
+
+
+def test_runs_of_any_length_end_at_the_step_size_that_the_printed_rounds_end_at():
+    printed = 0.9993 ** (5 * 1000)
+    for rounds in (20, 300, 1000):
+        decay = experiments.PopulationSetting(rounds=rounds).local()["decay"]
+        assert decay ** (5 * rounds) == pytest.approx(printed, rel=1e-3)
+    assert experiments.PopulationSetting().local()["decay"] == 0.9993
+
+
+def test_inputs_and_optimiser_are_those_of_the_released_code():
+    run = experiments.run(SETTING, "uniform", "FedACS", 0)
+    assert (run.federation["crop"], run.federation["flip"]) == (4, True)
+    assert run.federation["standardise"] == [[0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]]
+    assert (run.options["momentum"], run.options["weight_decay"]) == (0.5, 5e-4)
 
 
 def test_equally_many_clients_take_part_however_many_there_are():
@@ -198,13 +286,13 @@ def test_only_oort_differs_between_ban_and_no_ban():
     caps = {
         run.label["selector"]: run.options.get("cap", "none") for run in experiments.poisoned(setting, 20, range(1))
     }
-    assert caps == {"baseline": "none", "FedACS": "none", "Rexp3": "none", "Oort": 7, "Oort, no ban": None}
+    assert caps == {"baseline": "none", "FedACS": "none", "Oort": 7, "Oort, no ban": None}
 
 
 # --- selectors at a fixed model ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["fedacs", "rexp3", "randomclients"])
+@pytest.mark.parametrize("name", ["fedacs", "releasedfedacs", "rexp3", "releasedrexp3", "randomclients"])
 def test_at_a_fixed_model_a_selector_chooses_like_a_federation_whose_model_stands_still(skewed, name):
     method = create(name, participation=0.1, lr=1e-12, batch=20, epochs=1)
     state = method.init(skewed)
@@ -223,7 +311,8 @@ def test_at_a_fixed_model_the_bandit_finds_the_clients_with_the_lowest_alpha(ske
     taken = experiments.tally_choices(chosen, 30, 100).assign(seed=0, curve="own", tolerance=0.2)
     tally = results.tallies(taken, ["curve", "tolerance"], {0: alphas})
     assert tally.groupby("round")["times"].sum().tolist() == [0, 300, 600, 900]
-    assert results.pool_shares(tally, ["curve"], 30)["share"].item() > 0.6
+    times = results.pool_times(tally, ["curve"], 30).set_index("pool")["times"]
+    assert times["inside"] > 3 * times["outside"]
     falling = results.mean_alphas(tally, ["curve"])["alpha"]
     assert falling.iloc[1:].max() < falling.iloc[0] < alphas.mean()
 
@@ -245,16 +334,33 @@ TOY = {"data_set": "toy", "partitioner": "uniform_skew", "clients": 8, "client_s
 LOCAL = {"participation": 0.25, "batch": 6, "epochs": 1, "lr": 0.1}
 
 
-def test_class_shares_can_be_read_off_the_first_insights(folders):
-    insights = experiments.first_insights(TOY, 0.1, seed=0)
-    assert list(insights) == ["bias_0", "bias_1", "bias_2", "estimate", "numbers"]
-    assert insights["numbers"].tolist() == 8 * [3 * 9 + 3]
+SCHOOLING = experiments.Schooling(images=60, epochs=1)
+
+
+def test_what_clients_tell_at_two_models(folders):
+    asked = experiments.clients_at_fixed_models(TOY, LOCAL, SCHOOLING, seed=0)
+    assert asked["model"].tolist() == 8 * ["starting model"] + 8 * ["trained model"]
+    assert set(asked["numbers"]) == {3 * 9 + 3}
+    start = asked[asked["model"] == "starting model"]
     held = holdings.held(TOY, 0)
-    bias, shares = insights.filter(like="bias_").to_numpy() / 0.1, held.counts / held.sizes[:, None]
+    bias, shares = start.filter(like="bias_").to_numpy() / 0.1, held.counts / held.sizes[:, None]
     # A bias's gradient is the mean prediction minus the class's share; softmax regression starts at zero: 1/3 each.
     np.testing.assert_allclose(bias, 1 / 3 - shares, atol=1e-6)
-    rank = insights["estimate"].corr(pd.Series(skewness.alphas_of(held.counts)), method="spearman")
-    assert rank > 0.5
+    assert start["loss_before"].tolist() == pytest.approx([np.log(3)] * 8)
+    assert (start["loss_training"] < np.log(3)).all()
+    # softmax regression is its own last layer
+    assert start["estimate"].tolist() == pytest.approx(start["estimate_all"].tolist(), rel=1e-4)
+    assert start["estimate"].corr(pd.Series(skewness.alphas_of(held.counts)), method="spearman") > 0.5
+
+
+def test_the_betas_of_a_mild_and_a_skewed_client_grow_with_their_duels(folders):
+    grown = experiments.beta_parameters(TOY, LOCAL, rounds=20, seed=0)
+    assert grown["round"].tolist() == [number for number in range(1, 21) for _ in range(2)]
+    mild, skewed = (grown[grown["client"] == name] for name in ("mild", "skewed"))
+    alphas = skewness.alphas_of(holdings.held(TOY, 0).counts)
+    assert (mild["alpha"].iloc[0], skewed["alpha"].iloc[0]) == pytest.approx((alphas.min(), alphas.max()))
+    for client in (mild, skewed):
+        assert client["a"].is_monotonic_increasing and client["b"].is_monotonic_increasing
 
 
 def test_a_rehearsal_counts_the_choices_of_each_selector(folders):
@@ -270,7 +376,7 @@ def test_a_rehearsal_counts_the_choices_of_each_selector(folders):
 
 def test_an_even_draw_takes_poisoners_at_every_fixed_model_alike(folders):
     chosen = [("baseline", "randomclients", {}), ("Oort", "oort", {"cap": None})]
-    found = experiments.poisoners_at_fixed_models(TOY, chosen, LOCAL, 2, 60, 1, 10, seed=0)
+    found = experiments.poisoners_at_fixed_models(TOY, chosen, LOCAL, 2, SCHOOLING, 10, seed=0)
     assert list(found) == ["selector", "condition", "share", "accuracy"] and len(found) == 2 * 3
     assert len(set(found[found["selector"] == "baseline"]["share"])) == 1, "it does not look at the model"
     assert len(set(found["accuracy"])) == 1 and found["accuracy"].iloc[0] > 1 / 3
@@ -305,5 +411,8 @@ def test_the_wanted_pool_is_marked_in_the_bars():
     (axes,) = fig.axes
     plt.close(fig)
     assert axes.lines[0].get_xdata()[0] == 4.5
-    colours = [bar.get_facecolor() for bar in axes.patches]
-    assert len(set(colours[:4])) == 1 == len(set(colours[4:])) and colours[3] != colours[4]
+    inside, outside = axes.patches
+    (low, low_edges, _), (high, high_edges, _) = inside.get_data(), outside.get_data()
+    assert low_edges[-1] == 4.5 == high_edges[0]
+    assert [*low, *high] == list(range(10))
+    assert inside.get_facecolor() != outside.get_facecolor()

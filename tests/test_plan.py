@@ -36,7 +36,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "acfmo.momentum": 2 * 3 * 4 * 4 + 3 * 4,
         "fcbafl.energy": 0,
         "fedacs.skewness": 4 + 1 + 1,  # 200 iid clients are among the environments
-        "fedacs.comparison": 1 + 4 * 2 + 3 + 5,
+        "fedacs.comparison": 1 + 4 * 2 + 3 + 3 + 4,
         "fedacs.bandit": 1 + 4 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
         "fedgs.comparison": 1 + 1 + 3 * 2 + (15 + 1) + 1,
@@ -55,7 +55,7 @@ COUNTS: dict[str, dict[str, int]] = {
     },
     "desk": {
         "acfmo.mnist": 9 * 6 * 2 + 5 * 4 * 2 * 9 + 5 * 2 * 9 + 5 * 4 * 3,
-        "fedacs.comparison": 3 * (1 + 4 * 5) + 3 * 5,
+        "fedacs.comparison": 5 * (1 + 4 * 2 + 2 * 3) + 3 * 3 + 3 * 4,
         "fedgs.comparison": 3 * (4 * 3) + 4 + 2 * 5 + 2,
         "fedsr.ring_idea": 3 * 2 * 2 + 3 * 2 * 2,
         "fedsr.comparison": 4 + 3 + 5 * 11 + 3 * 3 + 5 * (5 * 4 + 1 + 2 * 2),

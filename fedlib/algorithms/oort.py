@@ -1,29 +1,31 @@
-"""Oort (Lai et al., OSDI 2021) as FedACS's rival: clients with high training losses are chosen, pacing off."""
+"""Oort (Lai et al., OSDI 2021) as FedACS's rival: clients that saw high losses while they trained are chosen again.
+
+This is what the authors of FedACS released: everybody takes part once; then participants are drawn from a pool of the
+clients with the highest utility, and whoever took part too often is banned. Oort's own paper has |B| sqrt(mean squared
+loss) for utility, clips it, and mixes exploring with exploiting; pacing by speed does not matter here.
+"""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
-from torch.nn import functional
 
-from fedlib import engine
-from fedlib.algorithms.algorithm import State
-from fedlib.algorithms.randomclients import RandomClients, sizes
+from fedlib.algorithms.algorithm import State, replaced, round_half_up
+from fedlib.algorithms.randomclients import RandomClients
 from fedlib.problem import Federation, generator
-from fedlib.problem.limits import Count, Fraction
+from fedlib.problem.limits import Count, Share
 from fedlib.selection import utility as utilities
 
 
 @dataclass(frozen=True)
 class Oort(RandomClients):
-    """Exploit by utility, explore unknown clients, ban those that took part too often."""
+    """`pool` = 1 without a cap draws from all clients in proportion to their utility."""
 
+    hears_losses: ClassVar[bool] = True
+
+    pool: Share = 0.2  # the share of all clients, those with the highest utility, from which participants are drawn
     cap: Count | None = 100  # a client that took part this often is banned; None bans nobody
-    explore: Fraction = 0.9  # epsilon in the first round
-    explore_decay: Fraction = 0.98
-    explore_least: Fraction = 0.2
-    cutoff: Fraction = 0.95  # c: who has this share of the last admitted score may be drawn too
-    clip: Fraction = 0.95  # utilities are clipped at this quantile
 
     def init(self, federation: Federation) -> State:
         utility = torch.zeros(federation.clients, dtype=torch.float64)
@@ -32,39 +34,33 @@ class Oort(RandomClients):
 
     def choose(self, federation: Federation, state: State, round: int) -> np.ndarray:
         rng = generator(federation.seed, "oort", round)
-        kappa, times, heard = self.kappa(federation), state["times"].numpy(), state["heard"].numpy()
-        banned = times >= self.cap if self.cap is not None else np.zeros(len(times), dtype=bool)
-        known, new = np.flatnonzero((heard > 0) & ~banned), np.flatnonzero(heard == 0)
-        share = utilities.exploration(round, self.explore, self.explore_decay, self.explore_least)
-        wanted = kappa - min(len(new), int(kappa * share))
-        taken = self.exploit(state, known, wanted, round, rng)
-        taken = np.concatenate([taken, rng.choice(new, min(len(new), kappa - len(taken)), replace=False)])
-        # When bans leave too few, the others fill up: a round has kappa participants.
-        rest = np.setdiff1d(np.arange(len(times)), taken)
+        kappa, heard = self.kappa(federation), state["heard"].numpy()
+        new = np.flatnonzero(heard == 0)
+        taken = (
+            rng.choice(new, min(len(new), kappa), replace=False)
+            if len(new)
+            else self.exploit(federation, state, round, rng)
+        )
+        # The last new clients do not fill a round, nor do the few that bans leave: others, at random, fill it up.
+        rest = np.setdiff1d(np.arange(federation.clients), taken)
         return np.sort(np.concatenate([taken, rng.choice(rest, kappa - len(taken), replace=False)]))
 
-    def exploit(self, state: State, known: np.ndarray, wanted: int, round: int, rng: np.random.Generator) -> np.ndarray:
-        if len(known) == 0:
-            return known
-        scores = utilities.scores(state["utility"].numpy()[known], state["heard"].numpy()[known], round, self.clip)
-        return known[utilities.exploit(scores, wanted, self.cutoff, rng)]
+    def exploit(self, federation: Federation, state: State, round: int, rng: np.random.Generator) -> np.ndarray:
+        """Participants from the pool of the best who are not banned."""
+        kappa, times = self.kappa(federation), state["times"].numpy()
+        allowed = np.flatnonzero(times < self.cap) if self.cap is not None else np.arange(federation.clients)
+        if len(allowed) == 0:
+            return allowed
+        pool = max(kappa, round_half_up(self.pool * federation.clients))
+        scores = utilities.scores(state["utility"].numpy()[allowed], state["heard"].numpy()[allowed], round)
+        return allowed[utilities.exploit(scores, pool, kappa, rng)]
 
-    def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
-        """U(i) = |B_i| sqrt(mean squared loss), at the model the client receives."""
-        utility, heard = state["utility"].clone(), state["heard"].clone()
-        losses = mean_squared_losses(federation, state["weights"], clients)
-        utility[torch.as_tensor(clients)] = torch.as_tensor(sizes(federation, clients) * np.sqrt(losses))
-        heard[torch.as_tensor(clients)] = round
-        return {"utility": utility, "heard": heard}
-
-
-def mean_squared_losses(federation: Federation, weights: torch.Tensor, clients: np.ndarray) -> np.ndarray:
-    """Mean of the squared cross-entropies of each client's samples, (clients,)."""
-
-    def of_client(client: int) -> float:
-        rows = federation.rows[client]
-        logits = engine.logits_of(federation.network, weights, federation.x[rows])
-        losses = functional.cross_entropy(logits, federation.y[rows], reduction="none")
-        return float(losses.double().square().mean())
-
-    return np.array([of_client(client) for client in clients])
+    def learn(
+        self, federation: Federation, state: State, clients: np.ndarray, losses: torch.Tensor, round: int
+    ) -> State:
+        """U(i): the mean loss that the client saw in this round's local training."""
+        rounds = torch.full((len(clients),), round)
+        return {
+            "utility": replaced(state["utility"], clients, losses),
+            "heard": replaced(state["heard"], clients, rounds),
+        }

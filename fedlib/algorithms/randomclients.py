@@ -6,6 +6,7 @@ how skewed they are and what reward, Eq. (16), they get.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from fedlib.selection import skewness
 @dataclass(frozen=True)
 class RandomClients(FedAvg):
     """kappa = participation * N clients per round, drawn evenly."""
+
+    hears_losses: ClassVar[bool] = False  # whether participants report the mean loss of their local training
 
     participation: Share = 0.05
     batch: Count | None = 50
@@ -52,11 +55,17 @@ class RandomClients(FedAvg):
         """The participants of a round."""
         return self.participants(federation, round)
 
-    def merge(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
-        """What local training changes: the new model."""
-        return {"weights": self.train_mean(federation, engine.Cohort(clients, state["weights"]), round).weights}
+    def merge(
+        self, federation: Federation, state: State, clients: np.ndarray, round: int
+    ) -> tuple[State, torch.Tensor]:
+        """What local training changes, the new model; and the mean loss that each client saw on its way, if heard."""
+        cohort = engine.Cohort(clients, state["weights"])
+        trained = self.train_mean(federation, cohort, round, losses=self.hears_losses)
+        return {"weights": trained.weights}, trained.losses
 
-    def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
+    def learn(
+        self, federation: Federation, state: State, clients: np.ndarray, losses: torch.Tensor, round: int
+    ) -> State:
         """What a selector remembers of its participants; `state` is the one they were chosen in."""
         return {}
 
@@ -64,18 +73,17 @@ class RandomClients(FedAvg):
         clients = self.choose(federation, state, round)
         times = state["times"].clone()
         times[torch.as_tensor(clients)] += 1
-        learned = self.learn(federation, state, clients, round)
-        return (
-            state
-            | self.merge(federation, state, clients, round)
-            | learned
-            | {"round": torch.tensor(round), "times": times}
-        )
+        merged, losses = self.merge(federation, state, clients, round)
+        learned = self.learn(federation, state, clients, losses, round)
+        return state | merged | learned | {"round": torch.tensor(round), "times": times}
+
+    def insights(self, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
+        """Delta w_i of a round's participants, Eq. (6), at the model they receive."""
+        return skewness.insights(federation, state["weights"], clients, self.lr)
 
     def rewards(self, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
-        """R_i = -Q_i of a round's participants, Eq. (16), at the model they receive."""
-        insights = skewness.insights(federation, state["weights"], clients, self.lr)
-        return -skewness.estimates(insights, sizes(federation, clients))
+        """R_i = -Q_i of a round's participants, Eq. (16)."""
+        return -skewness.estimates(self.insights(federation, state, clients), sizes(federation, clients))
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
         """Scores of the model; `alpha` and `reward` are means over those who train it next, `poisoners` the share of

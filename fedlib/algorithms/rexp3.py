@@ -1,4 +1,8 @@
-"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) as FedACS's rival: the same rewards, a bandit for drifting ones."""
+"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) as FedACS's rival: the same rewards, a bandit for drifting ones.
+
+`Rexp3` follows its own paper, extended to several plays per round. `ReleasedRexp3` is what the authors of FedACS
+released: it never restarts, and takes rewards as they are, which are negative.
+"""
 
 from dataclasses import dataclass
 
@@ -6,10 +10,10 @@ import numpy as np
 import torch
 
 from fedlib.algorithms.algorithm import State
-from fedlib.algorithms.randomclients import RandomClients
+from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.problem import Federation, generator
 from fedlib.problem.limits import Count, Share
-from fedlib.selection import exp3
+from fedlib.selection import exp3, skewness
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ class Rexp3(RandomClients):
         chances, _ = self.chances(federation, state, round)
         return exp3.dependent_rounding(chances, generator(federation.seed, "rexp3", round))
 
-    def learn(self, federation: Federation, state: State, clients: np.ndarray, round: int) -> State:
+    def learn(
+        self, federation: Federation, state: State, clients: np.ndarray, losses: torch.Tensor, round: int
+    ) -> State:
         """Exp3 wants gains in 0..1: rewards are scaled by the span of all since the last restart."""
         chances, capped = self.chances(federation, state, round)
         known = self.known(federation, state, round)
@@ -52,3 +58,36 @@ class Rexp3(RandomClients):
         step = self.kappa(federation) * self.exploring(federation) / federation.clients
         moved = exp3.reinforce(known["log_weights"].numpy(), clients, gains, chances, capped, step)
         return {"log_weights": torch.as_tensor(moved), "span": torch.tensor([low, high], dtype=torch.float64)}
+
+
+@dataclass(frozen=True)
+class ReleasedRexp3(RandomClients):
+    """One play's chances, from which kappa clients are drawn without replacement; whoever takes part loses weight."""
+
+    gamma: Share = 0.2  # share of blind exploration; 1 chooses at random
+
+    def init(self, federation: Federation) -> State:
+        return super().init(federation) | {"log_weights": torch.zeros(federation.clients, dtype=torch.float64)}
+
+    def choose(self, federation: Federation, state: State, round: int) -> np.ndarray:
+        rng = generator(federation.seed, "rexp3", round)
+        chances = self.chances(federation, state)
+        return np.sort(rng.choice(federation.clients, self.kappa(federation), replace=False, p=chances))
+
+    def chances(self, federation: Federation, state: State) -> np.ndarray:
+        """Each client's chance in a single draw."""
+        return exp3.probabilities(state["log_weights"].numpy(), 1, self.gamma)[0]
+
+    def rewards(self, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
+        """Rewards as the authors' code has them: M_i times a sum of two norms, negative."""
+        insights = self.insights(federation, state, clients)
+        return -skewness.estimates_of_parts(insights, sizes(federation, clients), federation.classes)
+
+    def learn(
+        self, federation: Federation, state: State, clients: np.ndarray, losses: torch.Tensor, round: int
+    ) -> State:
+        """w_i exp(gamma / N * reward / chance) for the participants."""
+        log_weights, chances = state["log_weights"].numpy(), self.chances(federation, state)
+        rewards, nobody = self.rewards(federation, state, clients), np.zeros(federation.clients, dtype=bool)
+        moved = exp3.reinforce(log_weights, clients, rewards, chances, nobody, self.gamma / federation.clients)
+        return {"log_weights": torch.as_tensor(moved - moved.max())}

@@ -88,19 +88,11 @@ FEDGS_RIVALS = (
 SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
-    *(
-        "seeds",
-        "cnn_seeds",
-        "crowd_seeds",
-        "share_seeds",
-        "race_seeds",
-        "long_seeds",
-        "rehearsal_seeds",
-        "tuning_seeds",
-    ),
+    *("seeds", "cnn_seeds", "crowd_seeds", "share_seeds", "race_seeds", "long_seeds", "rehearsal_seeds"),
+    *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds"),
     *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
-    *("race_rounds", "long_rounds", "schedule", "check_epochs"),
-    *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stop", "restart", "ban"),
+    *("race_rounds", "long_rounds", "schedule", "check_epochs", "watch_rounds", "early"),
+    *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stops", "restart", "ban"),
     *("every", "cnn_every", "last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
     *("participants",),
@@ -158,7 +150,7 @@ ALLOWED: dict[str, Allowed] = {
     "fedacs.skewness.betas": replace(POSITIVE, lengths=(2, 2)),
     "fedacs.bandit.lambdas": replace(SHARE, including=(0.2, 0.4)),
     "fedacs.bandit.clients": Allowed(int, least=5),
-    "fedacs.comparison.known_images": Allowed(int, least=1, most=50000),
+    **{f"fedacs.{name}.known_images": Allowed(int, least=1, most=50000) for name in ("skewness", "comparison")},
     **{f"fedgs.{name}.data_set": WRITERS for name in ("selection", "comparison", "hyperparameters", "time")},
     "fedgs.hyperparameters.devices": Allowed(int, least=100),
     "fedgs.hyperparameters.selected": Allowed(int, least=2),
@@ -171,7 +163,7 @@ ALLOWED: dict[str, Allowed] = {
 RULES: dict[str, tuple[str, ...]] = {
     "start.here": ("clients <= samples",),
     "fcbafl.learning": ("40 * devices <= (samples or 60000)", "participants <= devices"),
-    "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= rounds"),
+    "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= watch_rounds"),
     "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices"),

@@ -14,7 +14,7 @@ Bandits and scores (FedACS and its baselines), one module each:
     skewness    how skewed a client's classes are, estimated from gradients: `insights`, `estimates`, `true_alphas`
     bandit      FedACS's dueling bandit: `select`, `duel`
     exp3        several plays per round of an adversarial bandit, for Rexp3: `probabilities`, `reinforce`
-    utility     Oort's scores: `scores`, `exploit`, `exploration`
+    utility     Oort's scores: `scores`, `exploit`
 
 >>> import numpy as np
 >>> A = np.array([[3, 0, 2, 1], [0, 3, 1, 2]])  # two classes, four devices

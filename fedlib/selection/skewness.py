@@ -21,6 +21,13 @@ def estimates(insights: np.ndarray, sizes: np.ndarray, mean: np.ndarray | None =
     return np.sqrt(sizes * ((insights - mean) ** 2).sum(axis=1))
 
 
+def estimates_of_parts(insights: np.ndarray, sizes: np.ndarray, classes: int) -> np.ndarray:
+    """Q_i as in the authors' code: M_i times the sum of two distances to the mean, of the weights and of the biases."""
+    apart = (insights - mean_insight(insights, sizes)).reshape(len(insights), classes, -1)
+    weights, biases = apart[:, :, :-1].reshape(len(apart), -1), apart[:, :, -1]
+    return sizes * (np.linalg.norm(weights, axis=1) + np.linalg.norm(biases, axis=1))
+
+
 def mean_insight(insights: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Delta w bar, Eq. (14): the mean of the insights, weighted by the clients' numbers of samples."""
     return (insights * (sizes / sizes.sum())[:, None]).sum(axis=0)

@@ -8,6 +8,7 @@ from fedlib.judging import ledger
 from fedlib.judging.checks import audit
 from fedlib.problem import layout, models
 from fedlib.problem.partition import inverse_pareto_density
+from fedlib.selection import skewness
 
 
 def printed(id: str) -> dict[tuple[str, str], float]:
@@ -125,8 +126,89 @@ def misprints(kappa: int = 10) -> pd.DataFrame:
     tighter = kappa**0.5  # (1) solved for epsilon at a fixed probability: proportional to 1 / sqrt(samples)
     return audit(
         ("Algorithm 2, line 5: whose Beta parameters", "A_i, i counts picks", "A_c, of the client", False),
+        ("Algorithm 3, line 6: the opponent's reward", "R_j", "R_j of <all>, as in line 4", False),
         ("Table I: a and b of Hoeffding's inequality", "upper, lower", "lower, upper", False),
         ("(33), from the logarithm of (32)", "K ln 2 - P", "K ln 2 - ln P", False),
         ("Appendix A-C: range of 2 exp(-x), x >= 0", "[0, 1]", "(0, 2]", False),
         (f"Appendix A-B: bound tighter, {kappa} equal clients together", f"{kappa}x", f"{tighter:.1f}x", False),
     )
+
+
+def equivalence(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Eq. (15) says that Q orders any two clients as their skewness does: measured, and for unequal clients.
+
+    `pairs` has the share of wrongly ordered pairs by model, `results.inverted_pairs`.
+    """
+    rows = [
+        (f"pairs ordered wrongly, {model}", "none", f"{100 * share:.1f}%", share == 0)
+        for model, share in pairs.groupby("model", sort=False)["share"].mean().items()
+    ]
+    # Twins in skewness: insights equally far from the mean, sqrt(M) differs.
+    twins = skewness.estimates(np.array([[1.0], [-1.0]]), np.array([1.0, 4.0]), np.zeros(1))
+    return audit(
+        *rows,
+        ("Q of a client over that of a twin with a quarter of the samples", "1", f"{twins[1] / twins[0]:g}", False),
+    )
+
+
+def own_share(kappa: int) -> pd.DataFrame:
+    """Eq. (14) takes the mean over all participants, client i among them: its distance to the mean of the others."""
+    insights = np.zeros((kappa, 1))
+    insights[0] = 1.0
+    to_mean = skewness.estimates(insights, np.ones(kappa))[0]
+    return audit(
+        (f"client i's share of the mean it is compared with, {kappa} equal clients", "0", f"{1 / kappa:g}", False),
+        ("its distance to that mean over its distance to the others' mean", "1", f"{to_mean:g}", False),
+    )
+
+
+def losses_by_environment() -> pd.DataFrame:
+    """What skew costs by Fig. 2's text and by Table II; the two have other samples per client (250 and 2000)."""
+    block = ledger.load("fedacs").entry("fedacs/fig2").blocks[0]
+    accuracy = printed("fedacs/table2")
+    rows = []
+    for environment, (change,) in block.printed.items():
+        implied = accuracy["baseline", "iid"] - accuracy["baseline", environment]
+        rows.append((environment, f"{-change} points", f"{implied:.1f} points", abs(-change - implied) <= 0.1))
+    return audit(*rows)
+
+
+# Where text and released code differ: what, printed, released. Repository HuskyW/FedACS.
+RELEASED = (
+    ("Algorithm 3: a tie", "changes nothing", "is lost"),
+    ("Algorithm 3: of several remembered rewards of a client", "the latest", "the oldest"),
+    ("(13): norm", "of all last-layer weights", "of the weights plus that of the biases"),
+    ("(13): factor", "sqrt(M)", "M"),
+    ("Rexp3: restarts", "non-stationary bandit", "the round counter never advances: none"),
+)
+
+
+def released() -> pd.DataFrame:
+    """The text against the authors' code."""
+    return audit(*((quantity, text, code, False) for quantity, text, code in RELEASED))
+
+
+# One row per choice: printed, released, and what the runs here do at every scale.
+SETUPS = (
+    ("inputs", "not said", "channels normalised; random crop (padding 4) and flip when training", "as released"),
+    ("SGD", "rate 0.1", "momentum 0.5, weight decay 5e-4", "as released"),
+    ("decay of the rate", "0.9993 per local epoch", "the same", "the same end of the run, whatever its length"),
+    ("samples per client", "250 (Figs. 2, 5), else 2000", "2000", "250 at desk scale"),
+    ("FedACS: pool", "0.4 N", "8 kappa, the same", "0.4 N"),
+    ("FedACS: a tie", "nothing", "is lost", "both: FedACS; FedACS, released"),
+    ("FedACS: remembered reward", "the latest", "the oldest", "both"),
+    ("FedACS: Q", "joint norm", "norm of weights plus norm of biases", "both"),
+    ("FedACS: insight", "one full batch", "one full batch, cropped and flipped", "one full batch as it is"),
+    ("early stop", "an extra, after round 200", "on", "an extra"),
+    ("Oort: utility", "training loss", "mean loss of the E local epochs", "as released"),
+    ("Oort: pool, ban", "bans by participation", "best 20%, drawn by utility; 100 times", "20%; twice the even share"),
+    ("CMFL: compared with", "global gradient", "this round's mean update", "as released; own paper: the last update"),
+    ("CMFL: threshold", "not said", "0.7; if none passes, the best one", "as released; own paper: 0.8 / sqrt(round)"),
+    ("Rexp3: rewards", "R_i", "raw, negative", "as released; own paper: scaled to 0..1"),
+    ("Rexp3: gamma, restarts", "not said", "0.2, none", "as released; own paper: optimal, every quarter"),
+)
+
+
+def setups() -> pd.DataFrame:
+    """What the paper prints, what its authors released, and what is run here."""
+    return pd.DataFrame(SETUPS, columns=["choice", "printed", "released", "here"])

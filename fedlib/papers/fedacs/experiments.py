@@ -5,6 +5,7 @@ clients hold more than the data set has, they share images.
 """
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +15,9 @@ import torch
 
 from fedlib import engine
 from fedlib.algorithms import create
-from fedlib.algorithms.algorithm import State
+from fedlib.algorithms.algorithm import State, scores_on_test_set
+from fedlib.algorithms.cmfl import relevance
+from fedlib.algorithms.fedacs import FedACS
 from fedlib.algorithms.randomclients import RandomClients, sizes
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
@@ -31,7 +34,26 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "Dirichlet": ("dirichlet_skew", {"median": 0.2, "largest": 3.0}),
     "few-class": ("few_class_skew", {}),
 }
-METHODS = {"baseline": "randomclients", "FedACS": "fedacs", "Rexp3": "rexp3", "CMFL": "cmfl", "Oort": "oort"}
+# Method -> algorithm. Rivals stand as the authors of FedACS released them, and again as their own papers have them.
+METHODS = {
+    "baseline": "randomclients",
+    "FedACS": "fedacs",
+    "FedACS, released": "releasedfedacs",
+    "Oort": "oort",
+    "CMFL": "releasedcmfl",
+    "Rexp3": "releasedrexp3",
+    "CMFL, own paper": "cmfl",
+    "Rexp3, own paper": "rexp3",
+}
+RIVALS = ["Oort", "CMFL", "Rexp3"]
+VARIANTS = ["FedACS, released", "CMFL, own paper", "Rexp3, own paper"]
+PRINTED_ROUNDS = 1000
+# Inputs as in the released code: channels by these means and deviations; training images shifted and mirrored.
+INPUTS: dict[str, Any] = {
+    "standardise": [[0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]],
+    "crop": 4,
+    "flip": True,
+}
 OBSERVED = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # alpha of the observation groups G1 to G6 of Fig. 4
 GROUP = 10  # clients per observation group
 
@@ -43,24 +65,30 @@ class PopulationSetting:
     clients: int = 200  # N
     kappa: int = 10  # participants per round
     samples: int = 250  # M, of each client
+    test_samples: int | None = None  # to evaluate on; None: the whole test set
     batch: int = 50  # B
     epochs: int = 5  # E
     lr: float = 0.1  # gamma
-    decay: float = 0.9993  # gamma_d, each local epoch
-    rounds: int = 1000
+    decay: float = 0.9993  # gamma_d, each local epoch of the printed 1000 rounds
+    momentum: float = 0.5
+    weight_decay: float = 5e-4
+    rounds: int = PRINTED_ROUNDS
     every: int = 5  # evaluate every k-th round
     method_options: dict[str, dict] = field(default_factory=dict)  # method -> what only it has, such as Oort's ban
 
     def local(self) -> dict[str, Any]:
-        """Options that every method has."""
-        names = ("batch", "epochs", "lr", "decay")
-        return {name: getattr(self, name) for name in names} | {"participation": self.kappa / self.clients}
+        """Options that every method has. Fewer rounds decay faster: they end at the step size that 1000 end at."""
+        names = ("batch", "epochs", "lr", "momentum", "weight_decay")
+        given = {name: getattr(self, name) for name in names}
+        decay = round(self.decay ** (PRINTED_ROUNDS / self.rounds), 8)
+        return given | {"decay": decay, "participation": self.kappa / self.clients}
 
 
 def federation(setting: PopulationSetting, environment: str, **more: Any) -> dict[str, Any]:
     """Arguments of `federate` for CIFAR-10 and the network of PyTorch's tutorial."""
     partitioner, options = ENVIRONMENTS[environment]
-    shared = {"data_set": "cifar10", "network": "lenet_tutorial", "client_samples": setting.samples}
+    sizes = {"client_samples": setting.samples, "test_samples": setting.test_samples}
+    shared = {"data_set": "cifar10", "network": "lenet_tutorial"} | sizes | INPUTS
     return shared | {"partitioner": partitioner, "clients": setting.clients} | options | more
 
 
@@ -89,6 +117,11 @@ def comparison(setting: PopulationSetting, methods: dict[str, list[str]], seeds:
     """Fig. 6 and Tables II and III: in each environment its methods; iid clients, the upper bound, beside them."""
     pairs = [("iid", "baseline"), *((environment, name) for environment in methods for name in methods[environment])]
     return [run(setting, environment, name, seed) for seed in seeds for environment, name in pairs]
+
+
+def variants(setting: PopulationSetting, environment: str, seeds: range) -> list[Run]:
+    """FedACS as released, and rivals as their own papers have them, in one environment."""
+    return [run(setting, environment, name, seed) for seed in seeds for name in VARIANTS]
 
 
 def observed_alphas(clients: int, seed: int) -> list[float]:
@@ -142,13 +175,14 @@ def tolerances(setting: PopulationSetting, values: list[float], seeds: range) ->
     return runs
 
 
-def early_stop(setting: PopulationSetting, stop: int, seeds: range) -> list[Run]:
-    """Fig. 10: FedACS that asks for insights to the end, and one that stops asking; the baseline beside them."""
-    variants = [("baseline", {}), ("FedACS", {}), ("FedACS", {"stop": stop})]
+def early_stop(setting: PopulationSetting, stops: list[int], seeds: range) -> list[Run]:
+    """Fig. 10: FedACS that asks for insights to the end, and some that stop asking; the baseline beside them."""
+    stopped = [(f"stop at {stop}", "FedACS", {"stop": stop}) for stop in stops]
+    lines = [("baseline", "baseline", {}), ("FedACS", "FedACS", {}), *stopped]
     return [
-        run(setting, "uniform", method, seed, {"variant": "early stop" if options else method}, **options)
+        run(setting, "uniform", method, seed, {"variant": name}, **options)
         for seed in seeds
-        for method, options in variants
+        for name, method, options in lines
     ]
 
 
@@ -157,7 +191,6 @@ def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[R
     selectors = {
         "baseline": ("baseline", {}),
         "FedACS": ("FedACS", {}),
-        "Rexp3": ("Rexp3", {}),
         "Oort": ("Oort", {}),
         "Oort, no ban": ("Oort", {"cap": None}),
     }
@@ -177,53 +210,146 @@ def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[R
     ]
 
 
-@computation
-def first_insights(federation: dict, lr: float, seed: int) -> pd.DataFrame:
-    """What every client would tell the server at the starting model; one row per client.
+# All clients at a fixed model: what each would tell the server, and whom selectors choose by it.
 
-    `estimate` is its Q, `bias_0` ... the part of its insight that belongs to the last layer's biases, one per class,
-    and `numbers` the length of an insight.
+STARTING, TRAINED = "starting model", "trained model"
+
+
+@dataclass(frozen=True)
+class Schooling:
+    """How the trained one of two fixed models came about: on images in one place, without clients."""
+
+    images: int
+    epochs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What every client would tell the server at a fixed model, one row per client."""
+
+    insights: np.ndarray
+    losses: torch.Tensor  # mean loss of its local training
+
+
+def told(federation: Federation, weights: torch.Tensor, method: RandomClients) -> Told:
+    """Ask all clients: one insight each and, where the method hears it, the mean loss of one round's training."""
+    everyone = np.arange(federation.clients)
+    insights = skewness.insights(federation, weights, everyone, method.lr)
+    if not method.hears_losses:
+        return Told(insights, torch.full((federation.clients,), torch.nan, dtype=torch.float64))
+    trained = method.train_mean(federation, engine.Cohort(everyone, weights), 1, losses=True)
+    return Told(insights, trained.losses)
+
+
+@computation
+def clients_at_fixed_models(federation: dict, local: dict, schooling: Schooling, seed: int) -> pd.DataFrame:
+    """What every client would tell the server, at the starting and at a trained model; one row per client and model.
+
+    `estimate` is its Q from the last layer (`numbers` weights), `estimate_all` from the whole net; `loss_before` its
+    mean loss at the model, `loss_training` the mean loss of one round's training; `relevance` the share of signs in
+    which its update agrees with the mean update of all; `bias_0` ... the part of its insight that belongs to the last
+    layer's biases, one per class. `accuracy` is the model's.
     """
     built = federate(**federation, seed=seed)
-    insights = skewness.insights(built, built.start, np.arange(built.clients), lr)
-    biases = insights.reshape(built.clients, built.classes, -1)[:, :, -1]
-    frame = pd.DataFrame(biases, columns=[f"bias_{label}" for label in range(built.classes)])
-    estimates = skewness.estimates(insights, built.sizes.numpy().astype(float))
-    return frame.assign(estimate=estimates, numbers=insights.shape[1])
+    method = RandomClients(**local)
+    trained = _train_in_one_place(federation, schooling, seed)
+    models = {STARTING: built.start, TRAINED: trained}
+    return pd.concat([_clients_at(built, weights, method).assign(model=name) for name, weights in models.items()])
 
 
-# Selectors at a fixed model: many rounds of choosing and learning without the training. All clients' insights are
-# computed once, at the model that every run starts from or at another one. What a selector then sees in a round is
-# exactly what it would see in a federation whose model does not move: the rewards still depend on who else takes part,
-# but they do not drift.
+def _clients_at(federation: Federation, weights: torch.Tensor, method: RandomClients) -> pd.DataFrame:
+    everyone, samples = np.arange(federation.clients), sizes(federation, np.arange(federation.clients))
+    insights = skewness.insights(federation, weights, everyone, method.lr)
+    whole = method.lr * engine.client_gradients(federation, weights, everyone).numpy().astype(np.float64)
+    trained = engine.train(federation, engine.Cohort(everyone, weights), method.work(1), 1, losses=True)
+    updates = trained.weights - weights
+    biases = insights.reshape(federation.clients, federation.classes, -1)[:, :, -1]
+    frame = pd.DataFrame(biases, columns=[f"bias_{label}" for label in range(federation.classes)])
+    return frame.assign(
+        client=everyone,
+        estimate=skewness.estimates(insights, samples),
+        estimate_all=skewness.estimates(whole, samples),
+        numbers=insights.shape[1],
+        loss_before=[_loss(federation, weights, int(client)) for client in everyone],
+        loss_training=trained.losses.numpy(),
+        relevance=relevance(updates, updates.mean(0)).numpy(),
+        accuracy=scores_on_test_set(federation, weights)["accuracy"],
+    )
+
+
+def _loss(federation: Federation, weights: torch.Tensor, client: int) -> float:
+    rows = federation.rows[client]
+    return engine.mean_loss(federation.network, weights, federation.x[rows], federation.y[rows])
+
+
+def _train_in_one_place(federation: dict[str, Any], schooling: Schooling, seed: int) -> torch.Tensor:
+    """Weights of a model that knows something."""
+    inputs = {name: federation[name] for name in ("standardise", "crop", "flip") if name in federation}
+    kind = {"network": federation["network"], "samples": schooling.images} | inputs
+    whole = federate(federation["data_set"], "iid", 1, **kind, seed=seed)
+    work = engine.Work(lr=0.05, batch=50, epochs=schooling.epochs, momentum=0.5, weight_decay=5e-4)
+    return engine.train(whole, engine.Cohort(np.array([0]), whole.start), work, 1).weights[0]
+
+
+# Selectors at a fixed model: many rounds of choosing and learning without the training. What a selector sees in a round
+# is exactly what it would see in a federation whose model does not move: the rewards still depend on who else takes
+# part, but they do not drift.
 
 
 def choose_at_fixed_model(
-    method: RandomClients, federation: Federation, rounds: int, weights: torch.Tensor | None = None
+    method: RandomClients, federation: Federation, rounds: int, answers: Told | None = None
 ) -> np.ndarray:
-    """Who takes part, (rounds, kappa); at the starting model, or at given weights."""
-    weights = federation.start if weights is None else weights
-    method = _with_fixed_rewards(method, federation, weights)
-    state, chosen = method.init(federation) | {"weights": weights}, []
+    """Who takes part, (rounds, kappa); at the starting model, or at the one at which these answers were told."""
+    return np.stack([clients for clients, _ in _rounds_at_fixed_model(method, federation, rounds, answers)])
+
+
+def _rounds_at_fixed_model(
+    method: RandomClients, federation: Federation, rounds: int, answers: Told | None = None
+) -> Iterator[tuple[np.ndarray, State]]:
+    """Round by round the participants, and what the selector knows after it."""
+    answers = told(federation, federation.start, method) if answers is None else answers
+    method = _with_fixed_insights(method, answers)
+    state = method.init(federation)
     for round in range(1, rounds + 1):
         clients = method.choose(federation, state, round)
-        learned = method.learn(federation, state, clients, round)
+        learned = method.learn(federation, state, clients, answers.losses[torch.as_tensor(clients)], round)
         times = state["times"] + torch.as_tensor(np.bincount(clients, minlength=federation.clients))
         state = state | learned | {"times": times}
-        chosen.append(clients)
-    return np.stack(chosen)
+        yield clients, state
 
 
-def _with_fixed_rewards(method: RandomClients, federation: Federation, weights: torch.Tensor) -> RandomClients:
-    """The same method, whose rewards are looked up instead of computed from data in every round."""
-    everyone = np.arange(federation.clients)
-    insights = skewness.insights(federation, weights, everyone, method.lr)
-    samples = sizes(federation, everyone)
+def _with_fixed_insights(method: RandomClients, answers: Told) -> RandomClients:
+    """The same method, whose insights are looked up instead of computed from data in every round."""
 
-    def rewards(self: RandomClients, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
-        return -skewness.estimates(insights[clients], samples[clients])
+    def insights(self: RandomClients, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
+        return answers.insights[clients]
 
-    return type(type(method).__name__, (type(method),), {"rewards": rewards})(**asdict(method))
+    return type(type(method).__name__, (type(method),), {"insights": insights})(**asdict(method))
+
+
+@computation
+def beta_parameters(federation: dict, local: dict, rounds: int, seed: int) -> pd.DataFrame:
+    """A and B of FedACS's bandit at the starting model, round by round, for a mild and for a skewed client.
+
+    A twentieth of all clients, up to the mild one, has an alpha as low as its; likewise for the skewed one.
+    """
+    built = federate(**federation, seed=seed)
+    alphas = skewness.true_alphas(built)
+    order = np.argsort(alphas, kind="stable")
+    place = max(0, len(order) // 20 - 1)
+    chosen = {"mild": order[place], "skewed": order[-1 - place]}
+    rows = [
+        {
+            "round": round,
+            "client": name,
+            "alpha": alphas[index],
+            "a": float(state["a"][index]),
+            "b": float(state["b"][index]),
+        }
+        for round, (_, state) in enumerate(_rounds_at_fixed_model(FedACS(**local), built, rounds), start=1)
+        for name, index in chosen.items()
+    ]
+    return pd.DataFrame(rows)
 
 
 Selectors = list[tuple[str, str, dict[str, Any]]]  # name, algorithm and the options that only it has
@@ -259,33 +385,24 @@ def poisoners_at_fixed_models(
     chosen: Selectors,
     local: dict,
     poisoners: int,
-    images: int,
-    epochs: int,
+    schooling: Schooling,
     rounds: int,
     seed: int,
 ) -> pd.DataFrame:
     """The poisoners' share of each selector's participations, at the starting model and at one that knows something.
 
-    `accuracy` is the trained model's; `images` and `epochs` say what it has seen.
+    `accuracy` is the trained model's.
     """
     honest = federate(**federation, seed=seed)
     wrong = federate(**federation, poisoners=poisoners, seed=seed)
-    weights, accuracy = _train_in_one_place(federation["data_set"], federation["network"], images, epochs, seed)
+    weights = _train_in_one_place(federation, schooling, seed)
     conditions = {
         "starting model, wrong labels": (wrong, wrong.start),
         "trained model, wrong labels": (wrong, weights),
         "trained model, right labels": (honest, weights),
     }
     shares = shares_at_fixed_models(_created(chosen, local), conditions, wrong.poisoners, rounds)
-    return shares.assign(accuracy=accuracy)
-
-
-def _train_in_one_place(data_set: str, network: str, images: int, epochs: int, seed: int) -> tuple[torch.Tensor, float]:
-    """A model that knows something, trained on this many images without clients: its weights and its test accuracy."""
-    whole = federate(data_set, "iid", 1, network=network, samples=images, seed=seed)
-    work = engine.Work(lr=0.1, batch=50, epochs=epochs)
-    weights = engine.train(whole, engine.Cohort(np.array([0]), whole.start), work, 1).weights[0]
-    return weights, engine.evaluate(whole.network, weights, whole.x_test, whole.y_test)["accuracy"]
+    return shares.assign(accuracy=scores_on_test_set(honest, weights)["accuracy"])
 
 
 def shares_at_fixed_models(
@@ -296,11 +413,14 @@ def shares_at_fixed_models(
 ) -> pd.DataFrame:
     """Share of the participations in the second half of the rounds that fell to these clients.
 
-    A condition is a federation and the weights of its fixed model. Each method chooses under each of them.
+    A condition is a federation and the weights of its fixed model. Each method chooses under each of them; they train
+    alike, so that clients are asked once.
     """
+    hearing = max(methods.values(), key=lambda method: method.hears_losses)  # its answers serve all
     rows = []
-    for selector, method in methods.items():
-        for condition, (federation, weights) in conditions.items():
-            late = choose_at_fixed_model(method, federation, rounds, weights)[rounds // 2 :]
+    for condition, (federation, weights) in conditions.items():
+        answers = told(federation, weights, hearing)
+        for selector, method in methods.items():
+            late = choose_at_fixed_model(method, federation, rounds, answers)[rounds // 2 :]
             rows.append((selector, condition, float(np.isin(late, clients).mean())))
     return pd.DataFrame(rows, columns=["selector", "condition", "share"])

@@ -7,25 +7,30 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from scipy import stats
 
 from fedlib.problem import partition, skew
 from fedlib.problem.streams import generator
 from fedlib.report import plots
 
 COLOURS = seaborn.color_palette("colorblind")
+# Methods have a colour each, and their variants the same colour with another dash; the baseline is solid and black.
+BLACK = (0.1, 0.1, 0.1)
 LOOKS = {
-    "iid": (7, "-"),
-    "baseline": (0, "-"),
-    "FedACS": (3, "-"),
-    "Rexp3": (2, "--"),
-    "CMFL": (1, "-."),
-    "Oort": (4, (0, (5, 1, 1, 1))),
-    "uniform": (2, "--"),
-    "inverse Pareto": (3, "-."),
-    "Dirichlet": (4, (0, (5, 1, 1, 1))),
-    "few-class": (5, ":"),
-    "early stop": (1, (0, (4, 2))),
-    "Oort, no ban": (4, ":"),
+    "iid": (COLOURS[7], "-"),
+    "baseline": (BLACK, "-"),
+    "FedACS": (COLOURS[3], "-"),
+    "FedACS, released": (COLOURS[3], (0, (1, 1))),
+    "Rexp3": (COLOURS[2], "--"),
+    "Rexp3, own paper": (COLOURS[2], (0, (1, 1))),
+    "CMFL": (COLOURS[4], "--"),
+    "CMFL, own paper": (COLOURS[4], (0, (1, 1))),
+    "Oort": (COLOURS[0], "--"),
+    "Oort, no ban": (COLOURS[0], (0, (1, 1))),
+    "uniform": (COLOURS[2], "--"),
+    "inverse Pareto": (COLOURS[3], "-."),
+    "Dirichlet": (COLOURS[4], (0, (5, 1, 1, 1))),
+    "few-class": (COLOURS[5], ":"),
 }
 FLOWS = (
     ("server", "client", "model", "federated learning"),
@@ -113,14 +118,15 @@ def _box(
 
 def rewards(groups: pd.DataFrame, clients: pd.DataFrame, rho: pd.DataFrame, round: int) -> Figure:
     """Fig. 4 of the first seed, and beside it the rank correlation of all seeds."""
-    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained", width_ratios=[1.3, 1, 1])
+    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained", width_ratios=[1.3, 1, 1])
     first = groups["seed"].min()
     palette = seaborn.color_palette("viridis", groups["alpha"].nunique())
-    for colour, (alpha, group) in zip(palette, groups[groups["seed"] == first].groupby("alpha"), strict=True):
-        left.plot(group["round"], group["median"], color=colour, label=f"{alpha:g}")
+    by_alpha = groups[groups["seed"] == first].groupby("alpha")
+    for number, (colour, (alpha, group)) in enumerate(zip(palette, by_alpha, strict=True), start=1):
+        left.plot(group["round"], group["median"], color=colour, label=f"G{number}: {alpha:g}")
         left.fill_between(group["round"], group["low"], group["high"], color=colour, alpha=0.2, linewidth=0)
     left.set(xlabel="communication round", ylabel="reward", title="median and range")
-    left.legend(title="alpha", ncols=2, fontsize=9)
+    fig.legend(*left.get_legend_handles_labels(), title="group and its alpha", loc="outside lower center", ncols=6)
     chosen = clients[(clients["seed"] == first) & (clients["round"] == round)]
     seaborn.stripplot(chosen, x="alpha", y="reward", hue="alpha", palette="viridis", legend=False, ax=middle)
     middle.set(title=f"each client in round {round}")
@@ -152,7 +158,7 @@ def _looks(column: pd.Series) -> dict[str, dict]:
     """Colour and dash of each level: methods and environments have theirs, others are shades in order of appearance."""
     levels = list(column.unique())
     shades = seaborn.color_palette("viridis", len(levels))
-    known = {name: {"color": COLOURS[colour], "linestyle": dash} for name, (colour, dash) in LOOKS.items()}
+    known = {name: {"color": colour, "linestyle": dash} for name, (colour, dash) in LOOKS.items()}
     return {level: known.get(level, {"color": shade}) for level, shade in zip(levels, shades, strict=True)}
 
 
@@ -164,7 +170,7 @@ def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
     mean, spread = by_tolerance.mean(), by_tolerance.std().fillna(0)
     baseline = ends.loc[ends["tolerance"].isna(), "accuracy"].mean()
     right.errorbar(mean.index, mean, spread, marker="o", capsize=3, color=COLOURS[3], label="FedACS")
-    right.axhline(baseline, color=COLOURS[0], linestyle="--", label="baseline")
+    right.axhline(baseline, color=BLACK, linestyle="--", label="baseline")
     right.set(xlabel="tolerance lambda", ylabel="terminal accuracy", xticks=list(mean.index))
     right.legend()
     return fig
@@ -186,7 +192,11 @@ def participations(tally: pd.DataFrame, clients: int) -> Figure:
     for axes, value in zip(row[0], values, strict=True):
         times = tally[tally["tolerance"] == value].groupby("place")["times"].mean()
         end = round(value * clients)
-        axes.bar(times.index, times, 1.0, color=np.where((times.index <= end)[:, None], COLOURS[0], COLOURS[7]))
+        edges = np.arange(len(times) + 1) + 0.5
+        for part, colour in ((slice(None, end), COLOURS[0]), (slice(end, None), COLOURS[7])):
+            axes.stairs(
+                times.iloc[part], edges[part.start : None if part.stop is None else end + 1], fill=True, color=colour
+            )
         axes.axvline(end + 0.5, color=COLOURS[3], linestyle="--", label=f"first {end} clients")
         axes.set(xlabel="client, sorted by alpha", ylabel="times it took part", title=f"lambda = {value:g}")
         axes.legend()
@@ -198,12 +208,39 @@ def selectors_at_fixed_model(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figur
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
     _curves(left, alphas, "curve", "alpha", "mean alpha of the participants")
     left.set_ylim(0, None)
+    left.get_legend().remove()  # that of the right panel serves both
     last = tally[tally["round"] == tally["round"].max()]
     for name, look in _looks(last["curve"]).items():
         times = last[last["curve"] == name].groupby("place")["times"].mean()
         right.plot(times.index, times.rolling(5, center=True, min_periods=1).mean(), label=name, **look)
     right.set(xlabel="client, sorted by alpha", ylabel="times it took part (mean of 5 neighbours)")
     right.legend(fontsize=9)
+    return fig
+
+
+def betas(frame: pd.DataFrame, rounds: list[int]) -> Figure:
+    """Densities of Beta(A + 1, B + 1) of a mild and a skewed client after some rounds, one panel per round."""
+    fig, row = plt.subplots(1, len(rounds), figsize=(3.4 * len(rounds), 3.2), layout="constrained", sharey=True)
+    grid = np.linspace(0, 1, 401)
+    dashes = {"mild": (COLOURS[2], "-"), "skewed": (COLOURS[3], "--")}
+    for axes, number in zip(np.atleast_1d(row), rounds, strict=True):
+        for client in frame[frame["round"] == number].itertuples():
+            colour, dash = dashes[client.client]
+            density = stats.beta.pdf(grid, client.a + 1, client.b + 1)
+            axes.plot(grid, density, color=colour, linestyle=dash, label=f"{client.client}, alpha {client.alpha:.2f}")
+        axes.set(title=f"after round {number}", xlabel="draw")
+    np.atleast_1d(row)[0].set_ylabel("density")
+    np.atleast_1d(row)[0].legend(fontsize=9)
+    return fig
+
+
+def signals(rhos: pd.DataFrame) -> Figure:
+    """Rank correlation with alpha of what clients tell the server, one bar per model."""
+    fig, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
+    seaborn.barplot(rhos, y="signal", x="rho", hue="model", ax=axes, errorbar="sd")
+    axes.axvline(0, color="0.25", linewidth=1)
+    axes.set(xlabel="Spearman's rho with alpha", ylabel="", xlim=(-1, 1))
+    axes.legend(fontsize=9)
     return fig
 
 

@@ -9,18 +9,31 @@ BASELINE = "baseline"
 
 
 def summary(
-    frame: pd.DataFrame, value: str, rows: str, columns: str, scale: float = 100, digits: int = 1
+    frame: pd.DataFrame, value: str, rows: str | list[str], columns: str, scale: float = 100, digits: int = 1
 ) -> pd.DataFrame:
-    """`show.mean_sd`, but one seed has no spread to show, and what was not measured is a dash."""
+    """`show.mean_sd` with the median, which the paper prints, in brackets: "61.2 ± 0.4 (61.3)".
+
+    Fewer than three seeds have no median of their own, one seed has no spread; what was not measured is a dash.
+    """
     shown = show.mean_sd(frame, value, rows, columns, scale, digits)
-    one_seed = len(frame["seed"].unique()) == 1
-    return shown.map(lambda cell: _cell(cell, one_seed))
+    keys = [*([rows] if isinstance(rows, str) else rows), columns]
+    medians = (frame.groupby(keys, sort=False)[value].median() * scale).unstack(sort=False)
+    seeds = frame.groupby(keys, sort=False)["seed"].nunique().unstack(sort=False)
+    return pd.DataFrame(
+        {
+            column: [_cell(*cell, digits) for cell in zip(shown[column], medians[column], seeds[column], strict=True)]
+            for column in shown
+        },
+        index=shown.index,
+    )
 
 
-def _cell(cell: str, one_seed: bool) -> str:
-    if not isinstance(cell, str) or cell.startswith("nan"):
+def _cell(mean_sd: str, median: float, seeds: float, digits: int) -> str:
+    if not isinstance(mean_sd, str) or mean_sd.startswith("nan"):
         return "-"
-    return cell.split(" ± ")[0] if one_seed else cell
+    if seeds == 1:
+        return mean_sd.split(" ± ")[0]
+    return mean_sd if seeds < 3 else f"{mean_sd} ({median:.{digits}f})"
 
 
 def blank_baseline(frame: pd.DataFrame, value: str) -> pd.DataFrame:
@@ -58,13 +71,6 @@ def improvements(ends: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([ideal, rows], ignore_index=True)
 
 
-def targets(ends: pd.DataFrame, printed: dict[str, float], share: float) -> dict[str, float]:
-    """Accuracy to reach in each environment: the printed one, else this share of the baseline's terminal accuracy."""
-    baseline = ends[ends["method"] == BASELINE].groupby("environment", sort=False)["accuracy"].mean()
-    ours = {name: share * accuracy for name, accuracy in baseline.items() if name != "iid"}
-    return ours | {name: printed[name] for name in ours if name in printed}
-
-
 def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
     """One row per run: the first measured round at or above the environment's target, blank if it is never reached.
 
@@ -81,10 +87,39 @@ def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
 
 
 def speedups(reached: pd.DataFrame) -> pd.DataFrame:
-    """Rounds of the baseline over rounds of the method, seed by seed."""
-    baseline = reached[reached["method"] == BASELINE].set_index(["environment", "seed"])["rounds"]
-    baselines = [baseline.loc[row.environment, row.seed] for row in reached.itertuples()]
-    return reached.assign(speedup=np.array(baselines) / reached["rounds"])
+    """Rounds of the baseline over rounds of the method, seed by seed, blank where neither arrived.
+
+    Who never arrived counts with one round more than it had: a bound, at most (the method fell short) or at least (the
+    baseline did), and `bound` says which.
+    """
+    baseline = reached[reached["method"] == BASELINE].set_index(["environment", "seed"])
+    theirs = baseline.reindex(pd.MultiIndex.from_frame(reached[["environment", "seed"]]))
+    arrived, baseline_arrived = reached["reached"].to_numpy(), theirs["reached"].to_numpy(dtype=bool)
+    ratio = theirs["at_least"].to_numpy() / reached["at_least"].to_numpy()
+    bound = np.where(arrived & baseline_arrived, "", np.where(baseline_arrived, "at most", "at least"))
+    return reached.assign(speedup=np.where(arrived | baseline_arrived, ratio, np.nan), bound=bound)
+
+
+def unreached(reached: pd.DataFrame) -> pd.DataFrame:
+    """How many runs of each method never reached the target of their environment."""
+    short = reached.assign(short=~reached["reached"]).groupby(["method", "environment"], sort=False)["short"]
+    return short.sum().astype(int).unstack(sort=False)
+
+
+def declines(frame: pd.DataFrame, last: int) -> pd.DataFrame:
+    """One row per run: mean accuracy between 60 and 80% of the rounds minus the terminal one; positive is a decline."""
+    rounds = frame["round"].max()
+    late = frame[frame["round"].between(0.6 * rounds, 0.8 * rounds)]
+    keys = ["environment", "method", "seed"]
+    before = late.groupby(keys, sort=False)["accuracy"].mean()
+    ends = terminal(frame, ["environment", "method"], last).set_index(keys)["accuracy"]
+    return (before - ends).rename("decline").reset_index()
+
+
+def early(frame: pd.DataFrame, keys: list[str], first: int) -> pd.DataFrame:
+    """One row per run: mean accuracy over its first measured rounds, the starting model left out."""
+    rows = frame[frame["round"].between(1, first)]
+    return rows.groupby([*keys, "seed"], sort=False)["accuracy"].mean().rename("early").reset_index()
 
 
 def observed_rewards(frame: pd.DataFrame, alphas: tuple[float, ...], group: int) -> pd.DataFrame:
@@ -110,6 +145,73 @@ def rank_correlations(rewards: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def drifts(groups: pd.DataFrame) -> pd.DataFrame:
+    """By seed and group: how far its median reward moves from the first to the last quarter of the rounds, as a share
+    of what it was."""
+    quarter = groups["round"].max() / 4
+    parts = {
+        "first": groups[groups["round"].between(1, quarter)],
+        "last": groups[groups["round"] > groups["round"].max() - quarter],
+    }
+    means = pd.DataFrame({name: part.groupby(["seed", "alpha"])["median"].mean() for name, part in parts.items()})
+    return ((means["last"] - means["first"]).abs() / means["first"].abs()).rename("drift").reset_index()
+
+
+SIGNALS = {
+    "estimate": "Q, last layer (FedACS)",
+    "estimate_all": "Q, whole network",
+    "loss_before": "loss before training",
+    "loss_training": "loss of local training (Oort)",
+    "relevance": "agreeing signs (CMFL)",
+}
+
+
+def signals(asked: pd.DataFrame, alphas: dict[int, np.ndarray]) -> pd.DataFrame:
+    """Spearman's rho of each thing that clients could tell the server against their alpha, by seed and model."""
+    rows = []
+    for (seed, model), clients in asked.groupby(["seed", "model"], sort=False):
+        truth = pd.Series(alphas[seed][clients["client"]], clients.index)
+        for column, name in SIGNALS.items():
+            rho = clients[column].corr(truth, method="spearman")
+            rows.append({"seed": seed, "model": model, "signal": name, "rho": rho})
+    return pd.DataFrame(rows)
+
+
+def last_layer_lead(rhos: pd.DataFrame) -> pd.DataFrame:
+    """By seed and model: rank correlation of Q from the last layer minus that of Q from the whole network."""
+    table = rhos.pivot(index=["model", "seed"], columns="signal", values="rho")
+    lead = table[SIGNALS["estimate"]] - table[SIGNALS["estimate_all"]]
+    return lead.rename("lead").reset_index()
+
+
+def inverted_pairs(asked: pd.DataFrame, alphas: dict[int, np.ndarray]) -> pd.DataFrame:
+    """By seed and model: the share of pairs of clients whose order by Q is not their order by alpha."""
+    rows = []
+    for (seed, model), clients in asked.groupby(["seed", "model"], sort=False):
+        estimates, truth = clients["estimate"].to_numpy(), alphas[seed][clients["client"]]
+        first, second = np.triu_indices(len(truth), 1)
+        apart = truth[first] != truth[second]
+        wrong = (estimates[first] > estimates[second]) != (truth[first] > truth[second])
+        rows.append({"seed": seed, "model": model, "share": float(wrong[apart].mean())})
+    return pd.DataFrame(rows)
+
+
+def shares_read_off(asked: pd.DataFrame, counts: dict[int, np.ndarray], lr: float) -> pd.DataFrame:
+    """What a server reads off the bias entries of the insights: by seed and model, the error of class shares.
+
+    A bias's gradient is the client's mean prediction minus its class share. The server knows neither; it takes the mean
+    prediction to be the same for all clients, and classes to be equally frequent in all data together.
+    """
+    rows = []
+    for (seed, model), clients in asked.groupby(["seed", "model"], sort=False):
+        bias = clients.filter(like="bias_").to_numpy() / lr
+        guess = bias.mean(0) + 1 / bias.shape[1] - bias
+        truth = counts[seed][clients["client"]] / counts[seed][clients["client"]].sum(1, keepdims=True)
+        apart = np.abs(guess - truth)
+        rows.append({"seed": seed, "model": model, "largest error": apart.max(), "mean error": apart.mean()})
+    return pd.DataFrame(rows)
+
+
 def tallies(frame: pd.DataFrame, keys: list[str], alphas: dict[int, np.ndarray]) -> pd.DataFrame:
     """Fig. 9: how often each client took part up to each measured round; `place` 1 has the lowest alpha."""
     columns = [f"times_{client}" for client in range(len(next(iter(alphas.values()))))]
@@ -131,10 +233,10 @@ def mean_alphas(tally: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return (steps["weighted"] / steps["times"]).rename("alpha").reset_index()
 
 
-def pool_shares(tally: pd.DataFrame, keys: list[str], clients: int) -> pd.DataFrame:
-    """Share of participations that fell to the pool a tolerance wants: the lambda * N clients with the lowest alpha."""
+def pool_times(tally: pd.DataFrame, keys: list[str], clients: int) -> pd.DataFrame:
+    """How often a client took part on average, inside and outside the pool a tolerance wants: the lambda * N clients
+    with the lowest alpha."""
     last = tally[tally["round"] == tally["round"].max()]
     inside = last["place"] <= np.rint(last["tolerance"] * clients)
-    counted = last.assign(inside=last["times"].where(inside, 0.0))
-    sums = counted.groupby([*keys, "seed"], sort=False)[["inside", "times"]].sum()
-    return (sums["inside"] / sums["times"]).rename("share").reset_index()
+    placed = last.assign(pool=np.where(inside, "inside", "outside"))
+    return placed.groupby([*keys, "seed", "pool"], sort=False)["times"].mean().reset_index()
