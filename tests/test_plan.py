@@ -43,8 +43,8 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedacs.comparison": 1 + 4 * 2 + 3 + 5,
         "fedacs.bandit": 1 + 4 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
-        "fedgs.comparison": 1 + 4 * 2 * 2 + 2 * (15 + 1) + 2,
-        "fedgs.hyperparameters": 3 * 3 + (4 + 3 + 2) - 1 + 4 * 2 * 2,  # n = 6, T = 12, M = L = 10 is in both surfaces
+        "fedgs.comparison": 17 * 2 + 17 + 2 + 3,  # the second data set is the first
+        "fedgs.hyperparameters": 2 + 2 * 2 + 11 - 1 + 4 * 2 * 2,  # n = 3, T = 7, M = L = 10 is in both surfaces
         "fedgs.time": 0,
         "fedsr.ring_idea": 2 * 2 * 2 + 2 * 2 * 2,
         "fedsr.comparison": 4 + 3 + 2 * (5 * 6 + 1) + 3,
@@ -53,12 +53,13 @@ COUNTS: dict[str, dict[str, int]] = {
     "desk": {
         "acfmo.mnist": 6 * 6 + 1 + 5 * 4 * 9,
         "fedacs.comparison": 3 * (1 + 4 * 5) + 3 * 5,
-        "fedgs.comparison": 3 * (4 * 3) + 4 + 2 * 5 + 2,
+        "fedgs.comparison": 17 * 4 + 3 * 10 + 5 * 5 + 9 * 3 + 2 * 3 + 3 * 4 + 3 * 5 + 3,
+        "fedgs.hyperparameters": 4 + 5 * (9 + 11) + 4 * 4 * 4,
         "fedsr.comparison": 7 + 3 * (5 * 6 + 1) + 3 * (3 * 6 + 1),
     },
     "paper": {
         "fcbafl.learning": 4 * 8 + 10 * 2 * 4 + 10 * 5 + 10 * 2 * 2 + 10 * 2,
-        "fedgs.comparison": 4 * 5 * 5 + 4 + 3 * 16 + 3,
+        "fedgs.comparison": 12 + 4 * 5 * 5 + 5 * 4 + 3 * 10 + 14 * 5 + 3 + 3 + 3 * 5,
         "fedsr.comparison": 4 * 7 + 4 * 3 * (5 * 6 + 1),
     },
 }

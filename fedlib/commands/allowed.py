@@ -79,31 +79,49 @@ PARTITION = Allowed(
 )
 FEDSR_METHODS = ("Centralized", "FedAvg", "FedProx", "MOON", "HierFAVG", "ring-optimization", "FedSR")
 FEDGS_RIVALS = (
-    *("FedAvg", "FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
+    *("FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
     *("FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single", "FedAvgM", "FedAdagrad", "FedAdam", "FedYogi"),
 )
 SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
-    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds"),
+    *("seeds", "cnn_seeds", "crowd_seeds", "rehearsal_seeds", "rival_seeds", "few_seeds", "printed_seeds"),
+    *(
+        "second_seeds",
+        "gradient_seeds",
+        "second_rounds",
+        "wide_rounds",
+        "rate_rounds",
+        "rate_every",
+        "rate_participants",
+    ),
     *("rounds", "tuning_rounds", "passes_rounds", "cnn_rounds", "cifar_rounds", "share_rounds", "crowd_rounds"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stop", "restart", "ban"),
     *("every", "cnn_every", "last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
     *("steps", "batch", "batches", "groups_batch", "epochs", "local_epochs", "ring_epochs"),
-    *("iterations", "iteration_counts", "width", "hidden", "tuning_width", "tuning_hidden", "units"),
+    *("iterations", "iteration_counts", "width", "hidden", "wide_width", "wide_hidden", "units"),
+    *("groups_iterations", "round_length"),
 )
-SAMPLES = ("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples")  # null: all
+SAMPLES = (
+    "samples",
+    "test_samples",
+    "cnn_samples",
+    "share_samples",
+    "crowd_samples",
+    "tuning_samples",
+    "dearest",
+)  # null: all
 POSITIVES = (
-    *("lr", "conv_lr", "rates", "client_rates", "momentum_rates", "adaptive_rates", "passes_rate"),
+    *("lr", "rates", "paired_rates", "client_rates", "momentum_rates", "adaptive_rates", "passes_rate"),
     *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
     *("ratio", "bandwidth", "snr", "step", "selecting"),
 )
 ALLOWED: dict[str, Allowed] = {
     "seed": Allowed(int, least=0, most=2**32 - 1),
     **dict.fromkeys(COUNTS, COUNT),
-    **dict.fromkeys(("head_start", "presampled", "polished"), Allowed(int, least=0)),
+    **dict.fromkeys(("head_start", "presampled", "polished", "gradient_rounds", "later"), Allowed(int, least=0)),
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
     **dict.fromkeys(POSITIVES, POSITIVE),
     **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
@@ -120,7 +138,10 @@ ALLOWED: dict[str, Allowed] = {
     "partitions": PARTITION,
     "cnn_partitions": PARTITION,
     "cnn_methods": Allowed(str, names=FEDSR_METHODS),
-    "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf), including=("FedAvg",)),  # none: all
+    "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),  # none: all
+    "few": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),
+    "start": Allowed(str, names=("xavier", "he", "default")),
+    "second_data": WRITERS,
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
     # where a notebook means something else, or needs more
     "start.here.samples": Allowed(int, least=1, most=60000),
@@ -146,9 +167,9 @@ RULES: dict[str, tuple[str, ...]] = {
     "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= rounds"),
     "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
-    "fedgs.selection": ("presampled <= selected", "selected <= devices"),
-    "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices"),
-    "fedgs.hyperparameters": ("min(groups) * min(selected) <= devices",),
+    "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < iterations"),
+    "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices", "wide_rounds <= rounds"),
+    "fedgs.hyperparameters": ("rate_participants <= devices",),
     "fedsr.ring_idea": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
     "fedsr.comparison": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
     "fedsr.sensitivity": (
