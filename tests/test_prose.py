@@ -53,6 +53,7 @@ def filled(text: str, **values) -> str:
         ("toy/claim.counts[not run]", "4"),
         ("toy/claim.comparisons[FedGH, 5].effect:.2f", "0.03"),
         ("toy/claim.comparisons[FedGH, 5].interval", "no interval"),
+        ("toy/claim.comparisons[FedGH, 5].interval:.1pp", "no interval"),
         ("toy/claim.readings[final accuracy].verdict", "reproduced"),
         ("toy/blank.verdict", "not judged at this scale"),
         ("toy/blank.effect:+.2f", "not measured"),

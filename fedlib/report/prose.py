@@ -19,6 +19,7 @@ LITERAL = re.compile(r"(\$\$.+?\$\$|\$[^$]+\$|`[^`]+`)", re.DOTALL)  # LaTeX and
 NAMES = ("label", "reading", "name")  # what the parts of a list in the ledger are called by
 POINTS = "pp"
 MISSING = "not measured"
+NO_INTERVAL = "no interval"  # of a single unit, or of what is exact
 
 
 def fill(text: str, line_of: Callable[[str], dict[str, Any]], values: Mapping[str, Any]) -> str:
@@ -44,7 +45,7 @@ class Facts:
             raise LookupError(f"{{{place}}}: {self._place} has no {name}. {valid_names(self._facts, name)}")
         value = self._facts[str(name)]
         exact = name == "interval" and value is None and self._facts.get("effect") is not None
-        return "no interval" if exact else _within(place, value)
+        return NO_INTERVAL if exact else _within(place, value)
 
     def __format__(self, spec: str) -> str:
         raise LookupError(f"{{{self._place}}} is no single fact. {valid_names(self._facts, '')}")
@@ -83,6 +84,8 @@ def written(value: Any, spec: str = "") -> str:
     """
     if value is None:
         return MISSING
+    if isinstance(value, str) and value == NO_INTERVAL:
+        return value  # whatever format its ends would have had
     if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(end, Real) for end in value):
         low, high = (written(end, spec) for end in value)
         return f"{low.removesuffix(' points')} to {high}"
