@@ -376,7 +376,7 @@ def test_all_differences_quoted_in_the_text_hold_and_a_one_shot_stream_does_not(
 
 
 def test_three_cells_of_fig_5b_need_more_devices_than_a_group_has():
-    cells = audits.fig5b_cells([5, 10, 20], [5, 10, 20, 40])
+    cells = audits.fig5b_cells()
     assert cells.loc[~cells["holds"], "quantity"].tolist() == ["M = 10, L = 40", "M = 20, L = 20", "M = 20, L = 40"]
 
 
@@ -385,6 +385,21 @@ def test_fig_6_has_twelve_panels_each_with_fedgs_and_fedavg():
     fig = pictures.family_panels(pd.concat([curve(name, [0.0, 0.5]) for name in names]))
     assert len(fig.axes) == 12
     assert all({"FedGS", "FedAvg"} <= {line.get_label() for line in axes.lines} for axes in fig.axes)
+
+
+def test_the_picture_of_tuning_has_a_panel_per_row_and_a_line_per_second_option():
+    columns = ["method", "lr", "server_lr", "seed", "score", "extension"]
+    plain = [("FedAvg", lr, None, 0, 1 - abs(lr - 0.2), 0) for lr in (0.1, 0.2)]
+    paired = [("FedAdam", lr, server, 0, lr * server, 0) for lr in (0.1, 0.2) for server in (0.01, 0.03)]
+    best = {"FedAvg": {"lr": 0.2}, "FedAdam": {"lr": 0.2, "server_lr": 0.03}}
+    fig = pictures.tuning(tuning.Sweep(pd.DataFrame(plain + paired, columns=columns), best))
+    titles = {axes.get_title(): axes for axes in fig.axes if axes.get_title()}
+    assert list(titles) == ["FedAvg", "FedAdam"]
+    assert [len(axes.lines) for axes in titles.values()] == [
+        2 + 1,
+        2 * 2 + 1,
+    ]  # each with its hollow points, and a ring
+    assert titles["FedAdam"].lines[-1].get_xydata().tolist() == [[0.2, pytest.approx(0.006)]]
 
 
 def test_a_surface_leaves_impossible_cells_without_a_number():

@@ -43,8 +43,8 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedacs.comparison": 1 + 4 * 2 + 3 + 5,
         "fedacs.bandit": 1 + 4 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
-        "fedgs.comparison": 17 * 2 + 17 + 2 + 3,  # the second data set is the first
-        "fedgs.hyperparameters": 2 + 2 * 2 + 11 - 1 + 4 * 2 * 2,  # n = 3, T = 7, M = L = 10 is in both surfaces
+        "fedgs.comparison": 7 + 7 + 2 + 3,  # the second data set is the first
+        "fedgs.hyperparameters": 1 + 2 * 2 + 2 * 2 + 4 * 2 * 2,
         "fedgs.time": 0,
         "fedsr.ring_idea": 2 * 2 * 2 + 2 * 2 * 2,
         "fedsr.comparison": 4 + 3 + 2 * (5 * 6 + 1) + 3,

@@ -102,7 +102,7 @@ COUNTS = (
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
     *("steps", "batch", "batches", "groups_batch", "epochs", "local_epochs", "ring_epochs"),
     *("iterations", "iteration_counts", "width", "hidden", "wide_width", "wide_hidden", "units"),
-    *("groups_iterations", "round_length"),
+    *("groups_iterations", "round_length", "watched"),
 )
 SAMPLES = (
     "samples",
@@ -167,7 +167,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= rounds"),
     "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
-    "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < iterations"),
+    "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
     "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices", "wide_rounds <= rounds"),
     "fedgs.hyperparameters": ("rate_participants <= devices",),
     "fedsr.ring_idea": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),

@@ -6,7 +6,7 @@
 - `timing` (04_time): Proposition 4, and its sliders.
 """
 
-from fedlib.papers.fedgs.pictures.comparison import family_panels, gradients, prices
+from fedlib.papers.fedgs.pictures.comparison import family_panels, gradients, prices, tuning
 from fedlib.papers.fedgs.pictures.hyperparameters import accuracy_map, rate_maps
 from fedlib.papers.fedgs.pictures.sampling import (
     brief_seconds,
@@ -42,4 +42,5 @@ __all__ = [
     "round_times",
     "super_node",
     "timing_explorer",
+    "tuning",
 ]

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from fedlib.papers.fedgs.experiments.comparison import BASELINE, FAMILIES, FEDGS, RANDOM_GROUPS
 from fedlib.papers.fedgs.results import CURRENCIES
+from fedlib.runs.tuning import Sweep
 
 COLOURS = seaborn.color_palette("colorblind")
 FIXED = {
@@ -48,6 +49,36 @@ def _lines(axes: Axes, frame: pd.DataFrame, shown: list[str], value: str) -> Non
         mean, spread = by_round.mean(), by_round.std().fillna(0)
         axes.plot(mean.index, mean, label=name, **look)
         axes.fill_between(mean.index, mean - spread, mean + spread, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def tuning(sweep: Sweep) -> Figure:
+    """What tuning tried, a panel per row of the table: the score over the learning rate, a line per value of its second
+    option, a ring around what won; hollow points were added because the best lay at an end."""
+    means, columns = sweep.means(), 4
+    height = -(-len(sweep.best) // columns)
+    fig, grid = plt.subplots(height, columns, figsize=(12, 2.3 * height), layout="constrained", squeeze=False)
+    for axes, (method, best) in zip(grid.flat, sweep.best.items(), strict=False):
+        rows = means[means["method"] == method].sort_values("lr")
+        second = next((option for option in best if option != "lr"), None)
+        lines = [("", rows)] if second is None else rows.groupby(second)
+        for place, (value, line) in enumerate(lines):
+            axes.plot(
+                line["lr"], line["score"], color=COLOURS[place], marker="osD^vP"[place], markersize=5, label=value
+            )
+            added = line[line["extension"] > 0]
+            axes.plot(added["lr"], added["score"], "o", color=COLOURS[place], markerfacecolor="white", markersize=5)
+        won = rows.loc[(rows[list(best)] == pd.Series(best)).all(axis=1)].iloc[0]
+        axes.plot(won["lr"], won["score"], "o", markersize=12, markerfacecolor="none", color="black")
+        axes.set(xscale="log", title=method)
+        axes.set_xticks(ticks := sorted(rows["lr"].unique()), [f"{tick:g}" for tick in ticks], fontsize=8)
+        axes.minorticks_off()
+        if second is not None:
+            axes.legend(title={"mu": "mu", "server_lr": "server rate"}[second], fontsize=7, title_fontsize=7)
+    for axes in list(grid.flat)[len(sweep.best) :]:
+        axes.axis("off")
+    fig.supxlabel("learning rate")
+    fig.supylabel("score on held-out training samples")
+    return fig
 
 
 def prices(frame: pd.DataFrame, costs: pd.DataFrame) -> Figure:
