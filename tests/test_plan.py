@@ -53,7 +53,7 @@ COUNTS: dict[str, dict[str, int]] = {
     "desk": {
         "acfmo.mnist": 6 * 6 + 1 + 5 * 4 * 9,
         "fedacs.comparison": 3 * (1 + 4 * 5) + 3 * 5,
-        "fedgs.comparison": 17 * 4 + 3 * 10 + 5 * 5 + 9 * 3 + 2 * 3 + 3 * 4 + 3 * 5 + 3,
+        "fedgs.comparison": 17 * 4 + 3 * 10 + 5 * 5 + 9 * 3 + 2 + 3 * 4 + 3 * 5 + 3,
         "fedgs.hyperparameters": 4 + 5 * (9 + 11) + 4 * 4 * 4,
         "fedsr.comparison": 7 + 3 * (5 * 6 + 1) + 3 * (3 * 6 + 1),
     },
