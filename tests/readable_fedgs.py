@@ -46,9 +46,10 @@ class ReadableFedGS:
 
     def select(self, random, others):
         """Algorithm 2 after its first line."""
-        wanted = self.options.devices - len(random)
+        size = min(self.options.devices, len(random) + len(others))
+        wanted = size - len(random)
         A = np.array([self.histogram([device]) for device in others], dtype=float).T
-        y = self.options.batch * self.options.devices * self.real - self.histogram(random)
+        y = self.options.batch * size * self.real - self.histogram(random)
         x, d = np.zeros(len(others)), np.linalg.norm(y)
         if wanted:
             x[np.argsort(-np.round(np.linalg.pinv(A) @ y, 9), kind="stable")[:wanted]] = 1
@@ -62,15 +63,15 @@ class ReadableFedGS:
             if np.linalg.norm(A @ swapped - y) >= d:
                 break
             x, d = swapped, np.linalg.norm(A @ swapped - y)
-        self.divergence.append(d / (self.options.batch * self.options.devices))
+        self.divergence.append(d / (self.options.batch * size))
         return [device for device, chosen in zip(others, x, strict=True) if chosen]
 
     def iterate(self, model, random, others):
         """Local steps (3) of the selected devices and internal synchronisation (4)."""
-        average = torch.zeros_like(model)
-        for device in random + self.select(random, others):
+        average, chosen = torch.zeros_like(model), random + self.select(random, others)
+        for device in chosen:
             gradient = readable.gradient(self.federation, model, torch.tensor(self.next_batch(device)))[0]
-            average += (model - self.options.lr * gradient) / self.options.devices
+            average += (model - self.options.lr * gradient) / len(chosen)
             for _ in range(self.options.batch):
                 self.queues[device].popleft()
         return average
@@ -79,7 +80,8 @@ class ReadableFedGS:
         """T iterations in every factory, then external synchronisation (5)."""
         models, self.divergence = [self.weights] * self.options.factories, []
         for t in range((round - 1) * self.options.iterations, round * self.options.iterations):
-            rng = generator(self.federation.seed, "presampled", t)
+            drawn_at = t if self.options.presample_each == "iteration" else round - 1
+            rng = generator(self.federation.seed, "presampled", drawn_at)
             for size in sorted({len(group) for group in self.groups}, reverse=True):
                 alike = [m for m, group in enumerate(self.groups) if len(group) == size]
                 drawn = rng.permuted(np.array([self.groups[m] for m in alike]), axis=1)

@@ -31,8 +31,8 @@ NAMED = pytest.mark.parametrize(
 )
 
 
-MAY_BE_EMPTY = (  # all of them; none is given; MNIST only
-    *("fedgs.comparison.methods", "fedacs.comparison.targets", "fedsr.ring_idea.cnn_data"),
+MAY_BE_EMPTY = (  # all of them; none; none is given; MNIST only
+    *("fedgs.comparison.methods", "fedgs.comparison.few", "fedacs.comparison.targets", "fedsr.ring_idea.cnn_data"),
 )
 
 
@@ -120,7 +120,8 @@ def test_a_wrong_value_is_found_in_the_config_of_any_notebook(config, bad):
         ("fedsr.comparison.samples=0", "fedsr.comparison.samples=0: expected a whole number, 1 or more, or null."),
         ("fedgs.comparison.data_set=femnits", "Did you mean femnist? Valid: femnist, handwriting."),
         ("fedsr.images.cnn_methods=[FedAgv]", "Did you mean FedAvg?"),
-        ("fedgs.comparison.methods=[FedProx]", "methods=[FedProx]: FedAvg must be in it"),
+        ("fedgs.comparison.methods=[FedAvg]", "methods=[FedAvg]: FedAvg in it is wrong"),
+        ("fedgs.comparison.start=hee", "Did you mean he?"),
         ("fedacs.comparison.kappa=150", "kappa=150, clients=200, but kappa <= 0.4 * clients must hold."),
         ("seed=-1", "fedlib: seed=-1: expected a whole number, 0 or more"),
         ("backend.workers=0", "backend.workers=0: expected a whole number, 1 or more, or null."),
@@ -180,8 +181,7 @@ def test_names_are_those_of_the_papers_and_of_the_data():
     assert tuple(fedsr.VARIANTS) == allowed.FEDSR_VARIANTS
     assert tuple(fedsr.TARGETS) == allowed.FEDSR_DATA
     assert allowed.ALLOWED["check_data"].names == tuple(fedsr.CANDIDATES)
-    tuned = {"FedProx": {}} | {key: {} for key in fedgs.SERVERS}
-    assert tuple(row.name for row in fedgs.table2_rows(tuned, 0.1, 64, 0.1)) == allowed.FEDGS_RIVALS
+    assert tuple(row.name for row in fedgs.rivals(0.1, 64)) == allowed.FEDGS_RIVALS
     assert tuple(name for name in fedacs.ENVIRONMENTS if name != "iid") == allowed.SKEWED_ENVIRONMENTS
     assert allowed.IMAGES.names == tuple(name for name in KNOWN if name not in FEATURES)
 

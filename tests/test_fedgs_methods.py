@@ -42,7 +42,7 @@ assert_equal = partial(assert_close, relative=2e-5)  # deep networks, several ro
 CLIENTS, WRITERS, CLASSES, SIDE = 11, 14, 4, 8
 LOCAL = {"lr": 0.2, "batch": 7, "epochs": 2, "participation": 0.5}
 FEDGS = {"factories": 3, "devices": 3, "presampled": 1, "batch": 6, "iterations": 4, "lr": 0.2}
-GATED = {"units": 5, "pretrain_epochs": 3, "pretrain_batch": 9}
+GATED = {"units": 5, "pretrain_samples": 30, "pretrain_epochs": 3, "pretrain_batch": 9}
 OPTIONS = {
     "fedgs": FEDGS,
     "ida": LOCAL,
@@ -215,8 +215,24 @@ def test_only_devices_that_used_their_batch_get_a_new_one_and_a_stream_can_be_re
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"factories": 1, "devices": 9}, {"presampled": 0}, {"presampled": 3}, {"batch": 45, "iterations": 2}],
-    ids=["uneven factories", "one factory", "nobody at random", "everybody at random", "batches above all data"],
+    [
+        {},
+        {"factories": 1, "devices": 9},
+        {"presampled": 0},
+        {"presampled": 3},
+        {"batch": 45, "iterations": 2},
+        {"devices": 4},
+        {"presample_each": "round"},
+    ],
+    ids=[
+        "uneven factories",
+        "one factory",
+        "nobody at random",
+        "everybody at random",
+        "batches above all data",
+        "one factory is too small and takes all",
+        "random devices stay for a round",
+    ],
 )
 @pytest.mark.parametrize("network", ["cnn_leaf", "mlp200"])
 def test_fedgs_equals_the_readable_algorithm(deal, network, options):
@@ -227,7 +243,8 @@ def test_fedgs_equals_the_readable_algorithm(deal, network, options):
         slow.round(round)
         assert_equal(state["weights"], slow.weights)
         assert float(state["divergence"]) == pytest.approx(np.mean(slow.divergence), rel=1e-5)
-    assert int(state["taken"].sum()) == 3 * algorithm.iterations * algorithm.factories * algorithm.devices
+    sizes = [min(algorithm.devices, len(group)) for group in slow.groups]
+    assert int(state["taken"].sum()) == 3 * algorithm.iterations * sum(sizes)
 
 
 def test_the_union_batch_step_is_the_mean_of_the_devices_own_steps(deal):
@@ -243,11 +260,13 @@ def test_each_factory_selects_distinct_devices_of_its_own(deal):
     fed, algorithm = deal(), create("fedgs", **FEDGS)
     counts = SampleQueues(fed, 6, np.zeros(CLIENTS, dtype=int)).counts
     for t in range(20):
-        chosen, distances = algorithm.select(fed, counts, t)
+        chosen, divergences = algorithm.select(fed, counts, t)
         assert [len(set(own.tolist())) for own in chosen] == [3, 3, 3]
         groups = [{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10}]
         assert all(set(own.tolist()) <= group for own, group in zip(chosen, groups, strict=True))
-        assert distances.shape == (3,)
+        together = np.array([counts[own].sum(axis=0) for own in chosen])
+        real = torch.bincount(fed.y).numpy() / len(fed.y)
+        assert divergences == pytest.approx(np.linalg.norm(together / 18 - real, axis=1))
 
 
 def test_every_device_gets_its_turn_because_some_are_drawn_at_random(deal):
@@ -278,9 +297,32 @@ def test_one_factory_that_takes_all_devices_makes_a_step_on_everything(deal):
     assert float(after_rounds(algorithm, fed, 1)["divergence"]) == pytest.approx(apart, rel=1e-5)
 
 
-def test_fedgs_wants_factories_large_enough(deal):
-    with pytest.raises(ValueError, match="11 devices in 3 factories leave 3 in the smallest one, but devices=4"):
-        create("fedgs", **FEDGS | {"devices": 4}).init(deal())
+def test_a_factory_with_fewer_devices_than_wanted_takes_all_of_them(deal):
+    fed, algorithm = deal(), create("fedgs", **FEDGS | {"devices": 4})
+    counts = SampleQueues(fed, 6, np.zeros(CLIENTS, dtype=int)).counts
+    chosen, divergences = algorithm.select(fed, counts, 0)
+    assert [sorted(own.tolist()) for own in chosen] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    real = torch.bincount(fed.y).numpy() / len(fed.y)
+    assert divergences[2] == pytest.approx(np.linalg.norm(counts[8:].sum(axis=0) / 18 - real))
+
+
+def test_the_random_devices_of_a_round_stay_where_the_released_code_keeps_them(deal):
+    fed = deal()
+    counts = SampleQueues(fed, 6, np.zeros(CLIENTS, dtype=int)).counts
+    drawn = {
+        each: [
+            tuple(int(own[0]) for own in create("fedgs", **FEDGS | {"presample_each": each}).select(fed, counts, t)[0])
+            for t in range(8)  # two rounds of four iterations
+        ]
+        for each in ("iteration", "round")
+    }
+    assert len(set(drawn["round"][:4])) == len(set(drawn["round"][4:])) == 1
+    assert len(set(drawn["iteration"])) > 2
+
+
+def test_fedgs_wants_a_device_in_every_factory(deal):
+    with pytest.raises(ValueError, match="11 devices cannot fill 12 factories"):
+        create("fedgs", **FEDGS | {"factories": 12}).init(deal())
 
 
 # The FedOpt family
@@ -556,16 +598,45 @@ def test_a_client_is_judged_with_its_own_condition_on_its_own_samples(deal):
 def test_the_extractor_learns_from_held_out_devices_alone(deal):
     fed, work = deal(), engine.Work(lr=0.1, batch=9, epochs=3)
     strange = replace(fed, y=torch.zeros_like(fed.y), x=torch.zeros_like(fed.x))
-    assert torch.equal(pretrain(fed, work), pretrain(strange, work))
     x, y = fed.held_out
+    assert torch.equal(pretrain(fed, work, len(y)), pretrain(strange, work, len(y)))
     heap = replace(fed, x=x, y=y, rows=(torch.arange(len(y)),))
     pooled = readable.train(heap, engine.Cohort([0], fed.start), work, 0).weights[0]
-    extractor = pretrain(fed, work)
+    extractor = pretrain(fed, work, len(y))
     assert_equal(extractor, pooled[: fed.network.head.start])
     layout.load(fed.network.layers, pooled)
     expected = fed.network.layers[:-1](fed.network.inputs(fed.x_test)).detach()
     features = engine.logits_of(extractor_of(fed.network), extractor, fed.x_test)
     torch.testing.assert_close(features, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_extractor_learns_from_as_many_samples_as_stated_and_from_no_others(deal):
+    fed, work = deal(), engine.Work(lr=0.1, batch=9, epochs=3)
+    x, y = fed.held_out
+    few = pretrain(fed, work, 12)
+    assert not torch.equal(few, pretrain(fed, work, 30))
+    unused = [
+        row
+        for row in range(len(y))
+        if torch.equal(few, pretrain(replace(fed, held_out=(blackened(x, row), y)), work, 12))
+    ]
+    assert len(unused) == len(y) - 12
+    with pytest.raises(ValueError, match=f"pretrain_samples=500, but the held-out devices have {len(y)}"):
+        pretrain(fed, work, 500)
+
+
+def blackened(images: torch.Tensor, row: int) -> torch.Tensor:
+    changed = images.clone()
+    changed[row] = 255
+    return changed
+
+
+def test_the_gated_head_starts_by_the_rule_of_the_network(deal):
+    fed = deal(network_options={"width": 2, "hidden": 6, "start": "xavier"})
+    head = create("cgau", **LOCAL | GATED).head_network(fed)
+    weights = head.start(0)
+    assert not weights[gate_biases(head)].any()  # Xavier's biases are zero
+    assert weights[: head.blocks[0].stop].abs().max() <= (6 / (6 + 10)) ** 0.5
 
 
 def test_cgau_needs_a_convolutional_extractor(deal):

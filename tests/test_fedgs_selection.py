@@ -12,6 +12,7 @@ from fedlib.algorithms import create
 from fedlib.papers.fedgs import audits, experiments, pictures, results
 from fedlib.papers.fedgs.experiments import RoundTiming, sampling, timing
 from fedlib.problem.queues import SampleQueues
+from fedlib.selection.gbpcs import growing_start
 
 pytestmark = pytest.mark.usefixtures("empty_store")
 PARK = experiments.Park("handwriting", factories=4, devices=12, selected=5, presampled=1, batch=8)
@@ -37,9 +38,9 @@ def test_the_problems_are_those_that_fedgs_solves_in_its_first_iteration(problem
     federation = PARK.federation(3)
     method = create("fedgs", factories=4, devices=5, presampled=1, batch=8)
     streams = SampleQueues(federation, 8, np.zeros(48, dtype=np.int64))
-    chosen, distances = method.select(federation, streams.counts, 0)
+    chosen, divergences = method.select(federation, streams.counts, 0)
     found = selection.gbp_cs(problems.A, problems.y, PARK.size)
-    assert np.array_equal(found.distance, distances)
+    assert np.array_equal(problems.divergence(found.distance), divergences)
     candidates = np.take_along_axis(problems.drawn[:, 1:], found.devices, axis=1) + 12 * np.arange(4)[:, None]
     own = np.concatenate([problems.drawn[:, :1] + 12 * np.arange(4)[:, None], candidates], axis=1)
     assert np.array_equal(np.sort(own, axis=1), np.sort(np.stack(chosen), axis=1))
@@ -127,6 +128,38 @@ def test_curves_end_where_the_search_ends_and_zero_counts_its_warm_up(problems, 
     assert len(ends.loc["Brute"]) == 4
 
 
+def test_a_start_with_a_growing_target_is_searched_from_and_swaps_close_a_share_of_the_gap(problems, compared):
+    curves = experiments.initialiser_curves(PARK, 3)
+    ends = results.initialiser_ends(curves, compared)
+    start = growing_start(problems.A.astype(float), problems.y, PARK.size, PARK.batch * problems.real)
+    growing = curves[curves["initialiser"] == sampling.GROWING]
+    first = growing[growing["iteration"] == 0].set_index("factory")["divergence"]
+    assert first.tolist() == pytest.approx(selection.distance(problems.A, problems.y, start) / 40)
+    closed = results.gap_closed(curves, ends, PARK.size)
+    assert (closed["end"] <= closed["start"] + 1e-12).all() and (closed["end"] >= closed["optimum"] - 1e-12).all()
+    zero = curves[(curves["initialiser"] == "Zero") & (curves["iteration"] == PARK.size)]
+    assert closed.loc["Zero", "start"] == pytest.approx(zero["divergence"].mean())
+
+
+def test_the_share_of_the_gap_that_swaps_close_by_hand():
+    lines = [("MPInv", 0, 0.05), ("MPInv", 1, 0.04), ("MPInv", 2, 0.035)]
+    curves = pd.DataFrame(lines, columns=["initialiser", "iteration", "divergence"]).assign(seed=0, factory=1)
+    ends = pd.DataFrame([{"initialiser": "Brute", "seed": 0, "factory": 1, "divergence": 0.03}])
+    closed = results.gap_closed(curves, ends, 8).loc["MPInv"]
+    assert closed.to_dict() == pytest.approx({"start": 0.05, "end": 0.035, "closed": 0.75, "optimum": 0.03})
+
+
+def test_over_iterations_the_first_is_that_of_fig_4a_and_stages_are_means(problems):
+    frame = experiments.over_iterations(PARK, 3, 8, round_length=4)
+    first = frame[(frame["sampler"] == "GBP-CS") & (frame["iteration"] == 0)]["divergence"].item()
+    found = selection.gbp_cs(problems.A, problems.y, PARK.size)
+    assert first == pytest.approx(problems.divergence(found.distance).mean())
+    stages = results.by_stage(frame, 5).set_index(["sampler", "stage"])["divergence"]
+    assert stages["GBP-CS", "first"] == first
+    own = frame[(frame["sampler"] == "Random") & (frame["iteration"] >= 5)]["divergence"]
+    assert len(own) == 3 and stages["Random", "later"] == pytest.approx(own.mean())
+
+
 def test_a_trace_ends_with_the_result_and_arrivals_compare_with_gbp_cs(compared):
     trace = experiments.traces(PARK, 3, 0, QUICK)
     arrived = results.arrivals(trace).set_index("sampler")
@@ -153,10 +186,10 @@ def test_the_printed_stopping_rule_swaps_equal_devices_for_ever():
 
 
 def test_random_draws_are_fair_and_chosen_devices_take_part_more_unevenly():
-    taken = experiments.participations(PARK, seed=0, iterations=300)
-    assert taken.groupby("sampler")["times"].sum().tolist() == [4 * 5 * 300] * 2
-    chosen, drawn = audits.equal_chance(taken, PARK)["found"].astype(float)
-    assert chosen > 1.5 and drawn == pytest.approx(1, abs=0.5)
+    taken = experiments.participations(PARK, seed=0, iterations=300, round_length=10)
+    assert taken.groupby("sampler")["times"].sum().tolist() == [4 * 5 * 300] * 3
+    chosen, by_round, drawn = audits.equal_chance(taken, PARK)["found"].astype(float)
+    assert chosen > 1.5 and by_round > 1.5 and drawn == pytest.approx(1, abs=0.5)
 
 
 def test_the_measure_of_fairness_by_hand():
@@ -245,9 +278,8 @@ def test_a_sweep_holds_every_method_at_every_point():
 
 def test_audits_of_the_time_model():
     assert audits.proposition_4(500, np.random.default_rng(0))["holds"].all()
-    own = audits.own_settings().set_index("quantity")["holds"]
-    assert own["T = 50, M = 10, L = 10"] and not own["T = 50, M = 5, L = 5"]
-    assert "T = 50, M = 20, L = 20" not in own.index  # 350 devices leave 17 in each of 20 groups
+    assert audits.own_setting()[["found", "holds"]].iloc[0].tolist() == [5.56, True]
+    assert not audits.own_setting(ratio=5)["holds"].any()
     assert not audits.against_hierarchy(RoundTiming())["holds"].any()
     assert audits.selecting_time(RoundTiming())["holds"].all()
 

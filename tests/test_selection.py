@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedlib import selection
 from fedlib.selection import exhaustive
 from fedlib.selection.bestswap import best_pair
-from fedlib.selection.gbpcs import INITIALISERS, random_start, steepest, swap_until_worse
+from fedlib.selection.gbpcs import INITIALISERS, growing_start, random_start, steepest, swap_until_worse
 from fedlib.selection.matching import largest, scaled_gradient, target_products
 
 MANY = settings(deadline=None, max_examples=40)
@@ -116,6 +116,21 @@ def test_the_warm_up_by_hand():
     x, distances = selection.warm_up(*BY_HAND, 2)
     assert x.tolist() == [True, True, False, False]
     assert distances == pytest.approx([41**0.5, 17**0.5, 1])
+
+
+def test_a_target_that_grows_with_the_devices_chosen_by_hand():
+    # One device, whose share is (0, 3): the target while it is missing is (4, 2), slopes (-16, -8, -12, -2): device 0.
+    # Eq. (11) asks for (4, 5) from the beginning, and device 1 has the steepest slope.
+    assert growing_start(*BY_HAND, 1, np.array([0.0, 3.0])).tolist() == [True, False, False, False]
+    assert selection.warm_up(*BY_HAND, 1)[0].tolist() == [False, True, False, False]
+
+
+@MANY
+@given(problem=problems)
+def test_a_target_that_grows_by_nothing_is_the_printed_warm_up(problem):
+    A, y, size = problem
+    A = A.astype(float)
+    assert np.array_equal(growing_start(A, y, size, np.zeros(len(y))), selection.warm_up(A, y, size)[0])
 
 
 def test_one_swap_by_hand():

@@ -6,7 +6,7 @@ gated units that every client tunes to its own data, on top of a frozen, pre-tra
 x is what the extractor makes of a sample; v^k is the condition of client k. W and b are averaged as in FedAvg, the
 condition concerns one client alone and stays there. Each client is judged with its own condition on its own test
 samples, where these are known, else the shared weights are judged alone. The extractor is trained before the first
-round on the devices that the federation holds out.
+round on a fixed number of samples of devices that the federation holds out.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from torch.nn import functional
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size, replaced
 from fedlib.algorithms.fedavg import FedAvg
-from fedlib.problem import Federation, Network
+from fedlib.problem import Federation, Network, generator
 from fedlib.problem.limits import Count, Positive
 
 
@@ -29,7 +29,8 @@ class CGAU(FedAvg):
 
     layers: Count = 1  # gated layers; the paper compares 1x and 2x
     units: Count = 256  # gated units per layer
-    pretrain_epochs: Count = 10  # passes over the held-out samples; 98% of `handwriting`'s are fitted by then
+    pretrain_samples: Count = 800  # drawn from those of the held-out devices, as many at every scale
+    pretrain_epochs: Count = 10  # passes over these
     pretrain_lr: Positive = 0.1
     pretrain_batch: Count = 32
 
@@ -39,11 +40,13 @@ class CGAU(FedAvg):
         return {
             "weights": network.start(federation.seed),
             "conditions": torch.zeros(federation.clients, len(gate_biases(network))),
-            "extractor": pretrain(federation, work),
+            "extractor": pretrain(federation, work, self.pretrain_samples),
         }
 
     def head_network(self, federation: Federation) -> Network:
-        return Network(gated_head(federation.network, self.layers, self.units))
+        """The gated layers and the classifier; they start by the rule of the federation's network."""
+        layers = gated_head(federation.network, self.layers, self.units)
+        return Network(layers, start_rule=federation.network.start_rule)
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         clients, head = self.participants(federation, round), self.head_network(federation)
@@ -127,8 +130,8 @@ def extractor_of(network: Network) -> Network:
     return Network(nn.Sequential(*list(network.layers)[:-1]), network.standard)
 
 
-def pretrain(federation: Federation, work: engine.Work) -> torch.Tensor:
-    """Weights of all layers but the last after training on the held-out devices' pooled samples."""
+def pretrain(federation: Federation, work: engine.Work, samples: int) -> torch.Tensor:
+    """Weights of all layers but the last after training on this many of the held-out devices' pooled samples."""
     if federation.network.dense:
         raise ValueError("CGAU stands on a convolutional extractor: use cnn_leaf for example")
     if federation.held_out is None or len(federation.held_out[1]) == 0:
@@ -137,6 +140,9 @@ def pretrain(federation: Federation, work: engine.Work) -> torch.Tensor:
             "deal by_writer to fewer clients than there are writers"
         )
     x, y = federation.held_out
-    pooled = replace(federation, x=x, y=y, rows=(torch.arange(len(y)),))
+    if len(y) < samples:
+        raise ValueError(f"pretrain_samples={samples}, but the held-out devices have {len(y)}: take fewer")
+    drawn = generator(federation.seed, "pretraining").choice(len(y), samples, replace=False)
+    pooled = replace(federation, x=x, y=y, rows=(torch.as_tensor(np.sort(drawn)),))
     trained = engine.train(pooled, engine.Cohort(np.array([0]), federation.start), work, round=0)
     return trained.weights[0, : federation.network.head.start]

@@ -5,6 +5,9 @@ In each iteration a factory picks L devices whose next batches together have the
 one SGD step and are averaged inside the factory (internal synchronisation); after T iterations the factories' models
 are averaged (external synchronisation). One step from a shared model followed by the mean is one step on the union of
 the batches, and that is what is computed.
+
+As in the authors' released code, a factory with fewer than L devices takes all that it has. That code draws the
+pre-sample once per round, the paper once per iteration: `presample_each` says which.
 """
 
 from dataclasses import dataclass
@@ -26,8 +29,9 @@ class FedGS(Algorithm):
     """Hyper-parameters with the paper's symbols; `presampled = devices` leaves the choice of devices to chance."""
 
     factories: Count = 10  # M; neighbouring clients share a factory
-    devices: Count = 10  # L, devices that take part in each factory and iteration
+    devices: Count = 10  # L, devices that take part in each factory and iteration; a smaller factory takes all it has
     presampled: Whole = 2  # L_rnd of them are drawn at random
+    presample_each: Literal["iteration", "round"] = "iteration"  # how often these are drawn anew
     batch: Count = 32  # n, samples per device and iteration
     iterations: Count = 50  # T, internal synchronisations per round
     lr: Positive = 0.01  # eta
@@ -43,12 +47,8 @@ class FedGS(Algorithm):
             raise ValueError(f"presampled={self.presampled} must lie between 0 and devices={self.devices}")
 
     def init(self, federation: Federation) -> State:
-        smallest = federation.clients // self.factories
-        if smallest < self.devices:
-            raise ValueError(
-                f"{federation.clients} devices in {self.factories} factories leave {smallest} in the smallest one, "
-                f"but devices={self.devices} are wanted: take fewer, or more clients"
-            )
+        if federation.clients < self.factories:
+            raise ValueError(f"{federation.clients} devices cannot fill {self.factories} factories: take fewer")
         taken = torch.zeros(federation.clients, dtype=torch.int64)
         return super().init(federation) | {"taken": taken, "divergence": torch.tensor(float("nan"))}
 
@@ -57,12 +57,12 @@ class FedGS(Algorithm):
         models = state["weights"].repeat(self.factories, 1)  # omega^m
         divergence = []
         for t in range((round - 1) * self.iterations, round * self.iterations):
-            chosen, distances = self.select(federation, queues.counts, t)
+            chosen, divergences = self.select(federation, queues.counts, t)
             rows = [torch.as_tensor(queues.rows[devices].ravel()) for devices in chosen]
             crops = self.crops(federation, chosen, t)
             models = engine.step_on_rows(federation, models, rows, self.lr, crops)  # (3) and (4) in one
             queues.advance(np.concatenate(chosen))
-            divergence.append(distances.mean() / (self.batch * self.devices))
+            divergence.append(divergences.mean())
         even = torch.full((self.factories,), 1 / self.factories)
         return {
             "weights": engine.weighted_sum(even, models),  # (5)
@@ -86,12 +86,14 @@ class FedGS(Algorithm):
         return super().measure(federation, state) | {"divergence": float(state["divergence"])}
 
     def select(self, federation: Federation, counts: np.ndarray, t: int) -> tuple[list[np.ndarray], np.ndarray]:
-        """C_t^m, the devices of each factory in iteration t, Algorithm 2, and their distances ||Ax - y||."""
+        """C_t^m, the devices of each factory in iteration t, Algorithm 2, and their divergences ||P_t^m - P_real||."""
         real = selection.real_distribution(federation.class_counts.numpy())  # P_real, (2)
-        rng = generator(federation.seed, "presampled", t)
+        rng = generator(
+            federation.seed, "presampled", t if self.presample_each == "iteration" else t // self.iterations
+        )
         selections = [self.select_alike(block, counts, real, rng) for block in self.blocks(federation.clients)]
         chosen = [devices for block, _ in selections for devices in block]
-        return chosen, np.concatenate([distances for _, distances in selections])
+        return chosen, np.concatenate([divergences for _, divergences in selections])
 
     def blocks(self, clients: int) -> list[np.ndarray]:
         """The factories' devices (factories, K^m), those of equal size together: sizes differ by one at most."""
@@ -103,12 +105,15 @@ class FedGS(Algorithm):
         self, block: np.ndarray, counts: np.ndarray, real: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same for factories of one size, all at once."""
+        size = min(self.devices, block.shape[1])  # L
+        at_random = min(self.presampled, size)  # L_rnd
         drawn = rng.permuted(block, axis=1)
-        random, others = drawn[:, : self.presampled], np.sort(drawn[:, self.presampled :], axis=1)
-        y = selection.target(real, self.batch * self.devices, counts[random].sum(axis=1))  # (11)
-        if self.presampled == self.devices:
-            return random, np.sqrt((y * y).sum(axis=1))
+        random, others = drawn[:, :at_random], np.sort(drawn[:, at_random:], axis=1)
+        samples = self.batch * size  # nL
+        y = selection.target(real, samples, counts[random].sum(axis=1))  # (11)
+        if at_random == size:
+            return random, np.sqrt((y * y).sum(axis=1)) / samples
         candidates = np.swapaxes(counts[others], 1, 2)  # A_t^m
-        selected = SAMPLERS[self.sampler](candidates, y, self.devices - self.presampled)
+        selected = SAMPLERS[self.sampler](candidates, y, size - at_random)
         chosen = np.take_along_axis(others, selected.devices, axis=1)
-        return np.concatenate([random, chosen], axis=1), selected.distance
+        return np.concatenate([random, chosen], axis=1), selected.distance / samples

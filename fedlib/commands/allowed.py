@@ -82,30 +82,33 @@ FEDSR_METHODS = ("Centralized", "FedAvg", "FedProx", "MOON", "HierFAVG", "ring-o
 FEDSR_DATA = ("mnist", "fashion_mnist", "cifar10", "cifar100")
 FEDSR_VARIANTS = ("FedAvg, E = 1", "FedProx, E = 1", "MOON, E = 1", "FedSR, R = 1", "FedSR as printed")
 FEDGS_RIVALS = (
-    *("FedAvg", "FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
+    *("FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
     *("FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single", "FedAvgM", "FedAdagrad", "FedAdam", "FedYogi"),
 )
 SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
     *("seeds", "cnn_seeds", "crowd_seeds", "share_seeds", "race_seeds", "long_seeds", "rehearsal_seeds"),
-    *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds"),
+    *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds", "rival_seeds", "few_seeds"),
+    *("printed_seeds", "second_seeds", "gradient_seeds"),
     *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
     *("race_rounds", "long_rounds", "schedule", "check_epochs", "watch_rounds", "early"),
+    *("second_rounds", "wide_rounds", "rate_rounds", "rate_every", "rate_participants"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stops", "restart", "ban"),
     *("every", "cnn_every", "last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
     *("participants",),
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
     *("steps", "batch", "batches", "groups_batch", "epochs", "local_epochs", "ring_epochs"),
-    *("iterations", "iteration_counts", "width", "hidden", "tuning_width", "tuning_hidden", "units"),
+    *("iterations", "iteration_counts", "width", "hidden", "wide_width", "wide_hidden", "units"),
+    *("groups_iterations", "round_length", "watched"),
 )
 SAMPLES = (  # null: all
     *("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples"),
-    *("race_samples", "check_samples"),
+    *("race_samples", "check_samples", "dearest"),
 )
 POSITIVES = (
-    *("lr", "conv_lr", "rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
+    *("lr", "conv_lr", "rates", "paired_rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
     *("fedl_lr", "fedl_rates", "fedl_etas", "full_etas", "fedl_full_etas"),
     *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
     *("ratio", "bandwidth", "snr", "step", "selecting"),
@@ -113,7 +116,7 @@ POSITIVES = (
 ALLOWED: dict[str, Allowed] = {
     "seed": Allowed(int, least=0, most=2**32 - 1),
     **dict.fromkeys(COUNTS, COUNT),
-    **dict.fromkeys(("head_start", "presampled", "polished"), Allowed(int, least=0)),
+    **dict.fromkeys(("head_start", "presampled", "polished", "gradient_rounds", "later"), Allowed(int, least=0)),
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
     **dict.fromkeys(POSITIVES, POSITIVE),
     **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
@@ -135,7 +138,10 @@ ALLOWED: dict[str, Allowed] = {
     "crowd_methods": Allowed(str, names=FEDSR_METHODS[1:]),
     "long_methods": Allowed(str, names=(*FEDSR_METHODS, *FEDSR_VARIANTS)),
     "race_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS), including=("FedSR", "ring-optimization")),
-    "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf), including=("FedAvg",)),  # none: all
+    "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),  # none: all
+    "few": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),
+    "start": Allowed(str, names=("xavier", "he", "default")),
+    "second_data": WRITERS,
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
     # where a notebook means something else, or needs more
     "start.here.samples": Allowed(int, least=1, most=60000),
@@ -166,9 +172,9 @@ RULES: dict[str, tuple[str, ...]] = {
     "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= watch_rounds"),
     "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
-    "fedgs.selection": ("presampled <= selected", "selected <= devices"),
-    "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices"),
-    "fedgs.hyperparameters": ("min(groups) * min(selected) <= devices",),
+    "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
+    "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices", "wide_rounds <= rounds"),
+    "fedgs.hyperparameters": ("rate_participants <= devices",),
     "fedsr.ring_idea": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
     "fedsr.comparison": (
         "2 * devices <= min(samples or 60000, race_samples or 50000)",

@@ -107,7 +107,7 @@ FEMNIST = Known(
     },
     one_of_many=True,
     advice=(
-        "no registry carries FEMNIST: make it with LEAF (`preprocess.sh -s niid --sf 0.05 -k 100 -t sample`)"
+        "no registry carries FEMNIST: make it with LEAF (`preprocess.sh -s niid --sf 0.1 -k 100 -t sample`)"
         " and store its pixels v as round(255 * (1 - v)), so that ink is 255, with the users' numbers as writers"
     ),
 )

@@ -100,6 +100,20 @@ def warm_up(A: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.nda
     return x, np.stack(distances, axis=-1)
 
 
+def growing_start(A: np.ndarray, y: np.ndarray, size: int, share: np.ndarray) -> np.ndarray:
+    """The warm-up of the authors' released code: the target grows with the devices chosen so far.
+
+    `share` is what one device should add, n * P_real. While j devices are missing the target is y - j * share: what
+    those chosen so far should add up to, and not, as in Eq. (11), all of them.
+    """
+    x = _nobody(A)
+    for missing in range(size, 0, -1):
+        gradient = scaled_gradient(A, target_products(A, y - missing * share), x)
+        enters = np.argmin(np.where(x, np.inf, gradient), axis=-1)
+        np.put_along_axis(x, enters[..., None], True, axis=-1)
+    return x
+
+
 def _nobody(A: np.ndarray) -> np.ndarray:
     """A mask (..., K) in which no device is selected."""
     return np.zeros(A.shape[:-2] + A.shape[-1:], dtype=bool)

@@ -6,7 +6,14 @@ import numpy as np
 import pandas as pd
 
 from fedlib.judging import curves
-from fedlib.papers.fedgs.experiments.comparison import BASELINE, FEDGS, PRINTED_ROUNDS, FactorySetting
+from fedlib.judging.statistics import estimate
+from fedlib.papers.fedgs.experiments.comparison import (
+    BASELINE,
+    FEDGS,
+    PRINTED_ROUNDS,
+    RANDOM_GROUPS,
+    FactorySetting,
+)
 from fedlib.papers.fedgs.experiments.timing import (
     ROUND_SECONDS,
     ROUNDS_TO_TARGET,
@@ -32,6 +39,32 @@ def initialiser_ends(curves: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFra
     optimum = compared[compared["sampler"] == "Brute"].assign(initialiser="Brute")
     columns = ["seed", "factory", "initialiser", "divergence", "iterations"]
     return pd.concat([last, optimum], ignore_index=True)[columns].assign(point="final")
+
+
+def gap_closed(curves: pd.DataFrame, ends: pd.DataFrame, size: int) -> pd.DataFrame:
+    """Mean divergence at the start of the swaps, at their end and at the optimum, and the share of the gap they close.
+
+    `curves` and `ends` as `initialiser_curves` and `initialiser_ends` give them. The warm-up from zero, `size`
+    iterations, is no swap.
+    """
+    problem = ["seed", "factory"]
+    optimum = ends[ends["initialiser"] == "Brute"].set_index(problem)["divergence"]
+    rows = {}
+    for name, lines in curves.groupby("initialiser", sort=False):
+        first = lines[lines["iteration"] == (size if name == "Zero" else 0)]
+        start, end = first.set_index(problem)["divergence"], lines.groupby(problem)["divergence"].last()
+        gap = (start - optimum).mean()
+        rows[name] = {"start": start.mean(), "end": end.mean(), "closed": (start - end).mean() / gap if gap else np.nan}
+    return pd.DataFrame(rows).T.assign(optimum=optimum.mean()).rename_axis("initialiser")
+
+
+def by_stage(frame: pd.DataFrame, later: int) -> pd.DataFrame:
+    """One row per seed and way to pick devices: the first iteration, and the mean of those from `later` on."""
+    keys = ["seed", "sampler"]
+    first = frame[frame["iteration"] == 0].groupby(keys, sort=False)["divergence"].mean()
+    rest = frame[frame["iteration"] >= later].groupby(keys, sort=False)["divergence"].mean()
+    parts = {"first": first, "later": rest}
+    return pd.concat([part.reset_index().assign(stage=stage) for stage, part in parts.items()], ignore_index=True)
 
 
 def over_factories(compared: pd.DataFrame) -> pd.DataFrame:
@@ -83,7 +116,14 @@ def sampler_ends(compared: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
 PRINTED_TARGET = 0.82
 TARGET_SHARE = 82.0 / 82.1  # the printed target as a share of what FedAvg ends with, by Table II
 TABLE2_COLUMNS = {"fedgs/table2-loss": "loss", "fedgs/table2-rounds": "rounds", "fedgs/table2-gain": "gain"}
-COSTS = ["sample gradients", "steps one after another", "models inside factories", "models to and from the cloud"]
+GRADIENTS, STEPS, INSIDE, OUTSIDE = (
+    "sample gradients",
+    "steps one after another",
+    "models inside factories",
+    "models to and from the cloud",
+)
+CURRENCIES = {"rounds": None, GRADIENTS: GRADIENTS, "transfers through the cloud": OUTSIDE}  # name: column of the costs
+PRINTED_SAMPLES = 805_263 / 3_550  # per device, by the paper's count of FEMNIST
 
 
 def target_accuracy(frame: pd.DataFrame, last: int, rounds: int) -> float:
@@ -95,21 +135,41 @@ def target_accuracy(frame: pd.DataFrame, last: int, rounds: int) -> float:
 
 
 def final_scores(frame: pd.DataFrame, last: int, target: float, rounds: int) -> pd.DataFrame:
-    """One row per run as the ledger wants it: final scores, rounds to the target, gain over FedAvg of the same seed."""
+    """One row per run as the ledger wants it: final scores, rounds to the target and rounds left when it was reached,
+    gain over FedAvg of the same seed."""
     scores = curves.final(frame, ["method", "data_set"], last, target).assign(stage="final")
     baseline = scores[scores["method"] == BASELINE.name].set_index("seed")["accuracy"]
     scores["gain"] = scores["accuracy"] - scores["seed"].map(baseline)
+    scores["rounds_left"] = rounds + 1 - scores["rounds_to_target"]
     scores["rounds_of_500"] = scores["rounds_to_target"] if rounds == PRINTED_ROUNDS else np.nan
     return scores
 
 
 def table2(scores: pd.DataFrame) -> pd.DataFrame:
-    """Table II for reading: accuracy and gain in percent, loss, rounds to the target; means over seeds."""
-    means = scores.groupby("method", sort=False)[["accuracy", "gain", "loss", "rounds_to_target"]].mean()
-    means[["accuracy", "gain"]] *= 100
-    shown = means.round({"accuracy": 1, "gain": 1, "loss": 3, "rounds_to_target": 1})
-    names = {"accuracy": "accuracy, %", "gain": "gain over FedAvg, %", "rounds_to_target": "rounds to target"}
-    return shown.rename(columns=names)
+    """Table II for reading: accuracy, loss, gain over FedAvg with its 95% interval, rounds to the target."""
+    rows = {}
+    for name, runs in scores.groupby("method", sort=False):
+        short = int((~runs["reached"]).sum())
+        rounds = f"{runs['rounds_to_target'].mean():.1f}"
+        rows[name] = {
+            "accuracy, %": f"{100 * runs['accuracy'].mean():.1f}",
+            "gain over FedAvg, points": "" if name == BASELINE.name else with_interval(100 * runs["gain"]),
+            "loss": f"{runs['loss'].mean():.3f}",
+            "rounds to target": f"{rounds}, {short} never" if short else rounds,
+            "seeds": len(runs),
+        }
+    return pd.DataFrame(rows).T.rename_axis("method")
+
+
+def with_interval(differences: pd.Series, digits: int = 1) -> str:
+    """A mean with its 95% interval: "+2.1 (1.4 to 2.8)"; without one where there is a single unit."""
+    known = differences.dropna()
+    if known.empty:
+        return ""
+    seen = estimate(known)
+    interval = seen.interval()
+    around = "" if interval is None else f" ({interval[0]:.{digits}f} to {interval[1]:.{digits}f})"
+    return f"{seen.mean:+.{digits}f}{around}"
 
 
 def costs(setting: FactorySetting, sizes: np.ndarray) -> pd.DataFrame:
@@ -119,45 +179,85 @@ def costs(setting: FactorySetting, sizes: np.ndarray) -> pd.DataFrame:
     cloud. In FedGS each selected device exchanges its model with the base station in every iteration, and only the base
     stations exchange theirs with the cloud.
     """
-    taking_part = setting.factories * setting.selected
-    steps = float(np.mean(setting.epochs * np.ceil(sizes / setting.batch)))
-    rival = (setting.epochs * sizes.mean() * taking_part, steps, 0, 2 * taking_part)
-    drawn = setting.iterations * setting.batch * taking_part
-    fedgs = (drawn, setting.iterations, 2 * taking_part * setting.iterations, 2 * setting.factories)
-    index = pd.Index(["each rival", FEDGS], name="method")
-    table = pd.DataFrame([rival, fedgs], columns=COSTS, index=index, dtype=float)
-    table.loc["FedGS / rival"] = table.loc[FEDGS] / table.loc["each rival"].replace(0, np.nan)
+    table = _costs(setting, sizes)
+    table.loc["FedGS / rival, as printed"] = _costs(FactorySetting("femnist"), PRINTED_SAMPLES).loc["FedGS / rival"]
     return table.reset_index()
 
 
-def costs_in_words(costs: pd.DataFrame) -> str:
-    """The table of costs as sentences."""
-    by_method = costs.set_index("method")
-    fedgs, rival = by_method.loc[FEDGS], by_method.loc["each rival"]
-    gradients, steps, inside, outside = COSTS
-    return (
-        f"In a round a rival computes {rival[gradients]:.0f} sample gradients in about {rival[steps]:.0f} steps a "
-        f"device and moves {rival[outside]:.0f} models through the cloud.\n"
-        f"FedGS computes {fedgs[gradients]:.0f} in {fedgs[steps]:.0f} steps, moves {fedgs[inside]:.0f} models inside "
-        f"its factories and {fedgs[outside]:.0f} through the cloud."
-    )
+def _costs(setting: FactorySetting, sizes: np.ndarray | float) -> pd.DataFrame:
+    taking_part = setting.factories * setting.selected
+    steps = float(np.mean(setting.epochs * np.ceil(sizes / setting.batch)))
+    rival = (setting.epochs * np.mean(sizes) * taking_part, steps, 0, 2 * taking_part)
+    drawn = setting.iterations * setting.batch * taking_part
+    fedgs = (drawn, setting.iterations, 2 * taking_part * setting.iterations, 2 * setting.factories)
+    index = pd.Index(["each rival", FEDGS], name="method")
+    table = pd.DataFrame([rival, fedgs], columns=[GRADIENTS, STEPS, INSIDE, OUTSIDE], index=index, dtype=float)
+    table.loc["FedGS / rival"] = table.loc[FEDGS] / table.loc["each rival"].replace(0, np.nan)
+    return table
 
 
-def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of FedGS and FedAvg at the largest price both have paid: rounds, sample gradients, cloud traffic."""
+def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame, methods: list[str]) -> pd.DataFrame:
+    """Accuracy of these methods at the largest price that all have paid, seed by seed.
+
+    One row per seed, method and currency: rounds, sample gradients, transfers through the cloud.
+    """
     by_method = costs.set_index("method")
-    by_round = frame.groupby(["method", "round"])["accuracy"].mean()
-    payers = {FEDGS: FEDGS, BASELINE.name: "each rival"}
+    by_round = frame[frame["method"].isin(methods)].set_index(["method", "seed", "round"])["accuracy"]
+    last = frame["round"].max()
     rows = []
-    for label in ("rounds", "sample gradients", "models to and from the cloud"):
-        prices = {name: 1.0 if label == "rounds" else by_method.loc[payer, label] for name, payer in payers.items()}
-        budget = min(by_round[name].index.max() * price for name, price in prices.items())
-        accuracy = {
-            name: np.interp(budget / price, by_round[name].index, by_round[name]) for name, price in prices.items()
-        }
-        lead = accuracy[FEDGS] - accuracy[BASELINE.name]
-        rows.append({"at equal": label, "price": budget} | accuracy | {"lead": lead})
+    for currency, column in CURRENCIES.items():
+        prices = {name: 1.0 if column is None else by_method.loc[_payer(name), column] for name in methods}
+        budget = min(last * price for price in prices.values())
+        for (name, seed), curve in by_round.groupby(level=["method", "seed"], sort=False):
+            accuracy = curve.droplevel(["method", "seed"]).sort_index()
+            reached = float(np.interp(budget / prices[name], accuracy.index, accuracy))
+            rows.append({"currency": currency, "price": budget, "method": name, "seed": seed, "accuracy": reached})
     return pd.DataFrame(rows)
+
+
+def _payer(method: str) -> str:
+    """The line of the costs that a method belongs to."""
+    return FEDGS if method in (FEDGS, RANDOM_GROUPS) else "each rival"
+
+
+def leads(paid: pd.DataFrame, currency: str) -> pd.DataFrame:
+    """For reading, at one equal price: the accuracy of each method, and how far FedGS is above it."""
+    table = paid[paid["currency"] == currency].pivot(index="seed", columns="method", values="accuracy") * 100
+    rows = {
+        name: {
+            "accuracy, %": f"{table[name].mean():.1f}",
+            "FedGS above, points": "" if name == FEDGS else with_interval(table[FEDGS] - table[name]),
+            "seeds": int(table[name].notna().sum()),
+        }
+        for name in paid["method"].unique()
+    }
+    return pd.DataFrame(rows).T.rename_axis(f"at equal {currency}")
+
+
+def at_rates(tuned: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Final scores of the rows that were run at the printed rate, too: one row per run, `rate` says which."""
+    both = [tuned[tuned["method"].isin(printed["method"])].assign(rate="tuned"), printed.assign(rate="printed")]
+    return pd.concat(both, ignore_index=True)
+
+
+def networks(small: pd.DataFrame, wide: pd.DataFrame, round: int) -> pd.DataFrame:
+    """Accuracy after this round with the small and with the wide network, of the rows and seeds that both have."""
+    keys = ["method", "seed"]
+    narrow = small[small["round"] == round].set_index(keys)["accuracy"]
+    broad = wide[wide["round"] == round].set_index(keys)["accuracy"]
+    table = pd.DataFrame({"small": narrow, "wide": broad}).dropna().reset_index()
+    return table.melt(keys, var_name="network", value_name="accuracy").assign(round=round)
+
+
+# Proposition 2
+
+
+def gradient_table(divergences: pd.DataFrame) -> pd.DataFrame:
+    """For reading: mean divergence of classes and of gradients by kind of batch, and the gradients round by round."""
+    grouped = divergences.groupby("batch", sort=False)
+    table = pd.DataFrame({"classes": grouped["divergence"].mean(), "gradient": grouped["gradient"].mean()})
+    rounds = divergences.pivot_table(index="batch", columns="round", values="gradient", sort=False)
+    return table.join(rounds.add_prefix("gradient, round ")).round(3)
 
 
 # Hyper-parameters: Figs. 5 and 7

@@ -1,24 +1,32 @@
 """Settings, lists of runs and computations of the FedGS notebooks.
 
 - `sampling` (01_selection): an industrial park, the problems of its factories, and what each sampler makes of them.
-- `comparison` (02_comparison): FedGS and the rows it is compared with.
+- `comparison` (02_comparison): FedGS and the rows it is compared with; tuning; gradients of batches.
 - `hyperparameters` (03_hyperparameters): the grids of Figs. 5 and 7.
 - `timing` (04_time): how long a round takes, Proposition 4.
 """
 
 from fedlib.papers.fedgs.experiments.comparison import (
     FEDGS,
+    PRINTED_LR,
+    RANDOM_GROUPS,
     FactorySetting,
+    Rates,
+    at_rate,
     beside_printed,
-    chosen_at_random,
+    gradient_divergences,
+    main_rows,
+    on_seeds,
+    rivals,
     table2,
-    table2_rows,
+    tune,
+    tuned,
 )
 from fedlib.papers.fedgs.experiments.hyperparameters import (
+    cells_left_out,
     over_batch_and_iterations,
     over_groups_and_selected,
     over_learning_rates,
-    tune,
 )
 from fedlib.papers.fedgs.experiments.sampling import (
     Park,
@@ -27,6 +35,7 @@ from fedlib.papers.fedgs.experiments.sampling import (
     groups_at_once,
     initialiser_curves,
     initialiser_times,
+    over_iterations,
     participations,
     samplers,
     super_node,
@@ -37,26 +46,35 @@ from fedlib.papers.fedgs.experiments.timing import RoundTiming, sweep
 
 __all__ = [
     "FEDGS",
+    "PRINTED_LR",
+    "RANDOM_GROUPS",
     "FactorySetting",
     "Park",
+    "Rates",
     "RoundTiming",
+    "at_rate",
     "beside_printed",
-    "chosen_at_random",
+    "cells_left_out",
     "compare_samplers",
     "first_problems",
+    "gradient_divergences",
     "groups_at_once",
     "initialiser_curves",
     "initialiser_times",
+    "main_rows",
+    "on_seeds",
     "over_batch_and_iterations",
     "over_groups_and_selected",
+    "over_iterations",
     "over_learning_rates",
     "participations",
+    "rivals",
     "samplers",
     "super_node",
     "sweep",
     "table2",
-    "table2_rows",
     "traces",
     "training_share",
     "tune",
+    "tuned",
 ]

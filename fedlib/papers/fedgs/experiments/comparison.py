@@ -2,19 +2,31 @@
 
 A row is a name of the table, the algorithm that computes it and the options that only it has. Rivals train `epochs`
 passes over their data on M * L participants per round; FedGS takes T one-step iterations on L devices of each of M
-factories.
+factories. Every row is tuned by one rule (`runs.tuning`): four points of its learning rate, or of its learning rate and
+one more option, two values each.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import torch
 
+from fedlib import engine, selection
+from fedlib.algorithms.fedgs import FedGS
+from fedlib.problem.federation import Federation, federate
+from fedlib.problem.queues import SampleQueues
+from fedlib.problem.streams import generator
 from fedlib.report.holdings import Holdings
+from fedlib.runs import tuning
+from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
+from fedlib.runs.tuning import Grid, Sweep
 
 PRINTED_ROUNDS = 500
+PRINTED_LR = 0.01
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,7 @@ class TableRow:
 
 BASELINE = TableRow("FedAvg", "fedavg")
 FEDGS = "FedGS"
+RANDOM_GROUPS = "FedGS, random groups"  # super nodes without GBP-CS
 SERVERS = {"FedAvgM": "fedavgm", "FedAdagrad": "fedadagrad", "FedAdam": "fedadam", "FedYogi": "fedyogi"}
 FAMILIES = {
     "FedProx": ["FedProx"],
@@ -37,6 +50,7 @@ FAMILIES = {
     "FedFusion": ["FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single"],
     "FedOpt": list(SERVERS),
 }  # the panels of Fig. 6
+MAIN_ROWS = (BASELINE.name, FEDGS, RANDOM_GROUPS)
 
 
 @dataclass(frozen=True)
@@ -55,12 +69,13 @@ class FactorySetting:
     batch: int = 32  # n
     iterations: int = 50  # T
     epochs: int = 5  # of the rivals
-    lr: float = 0.01
+    lr: float = PRINTED_LR  # of rows whose rate is not tuned
+    start: str = "xavier"  # the rule of the first weights: that of the authors' code; the paper prints none
 
     @property
     def federation(self) -> dict[str, Any]:
         """Arguments of `federate`: one device per writer."""
-        network = {"width": self.width, "hidden": self.hidden, "start": "he"}
+        network = {"width": self.width, "hidden": self.hidden, "start": self.start}
         data = {"data_set": self.data_set, "samples": self.samples, "test_samples": self.test_samples}
         deal = {"partitioner": "by_writer", "clients": self.devices}
         return data | deal | {"network": "cnn_leaf", "network_options": network}
@@ -78,33 +93,71 @@ class FactorySetting:
         return choice | {"batch": self.batch, "iterations": self.iterations, "lr": self.lr}
 
 
-def table2_rows(
-    tuned: dict[str, dict[str, float]],
-    gamma: float,
-    units: int,
-    conv_lr: float,
-    only: Sequence[str] = (),
-) -> list[TableRow]:
-    """The rows of Table II but FedGS, in its order, and the second CGAU of Fig. 6.
+def main_rows(selected: int) -> list[TableRow]:
+    """FedAvg, FedGS, and FedGS whose L = `selected` devices are all drawn at random."""
+    return [BASELINE, TableRow(FEDGS, "fedgs"), TableRow(RANDOM_GROUPS, "fedgs", {"presampled": selected})]
 
-    `tuned` holds the options of FedProx and of the FedOpt family, as `tune` finds them. `only` names the rows to run
-    where a scale skips some to save time; an empty list keeps all.
+
+def rivals(gamma: float, units: int, only: Sequence[str] = ()) -> list[TableRow]:
+    """The rows of Table II but FedAvg and FedGS, in its order, and the second CGAU of Fig. 6.
+
+    `only` names the rows to run where a scale skips some to save time; an empty list keeps all.
     """
     table = [
-        BASELINE,
-        TableRow("FedProx", "fedprox", tuned["FedProx"]),
+        TableRow("FedProx", "fedprox"),
         TableRow("IDA", "ida"),
         TableRow("IDA+INTRAC", "ida_intrac"),
         TableRow("IDA+FedAvg", "ida_fedavg"),
         TableRow("CGAU", "cgau", {"layers": 1, "units": units}),
         TableRow("CGAU 2x", "cgau", {"layers": 2, "units": units}),
         TableRow("FedMMD", "fedmmd", {"gamma": gamma}),
-        TableRow("FedFusion+Conv", "fedfusion_conv", {"lr": conv_lr}),
+        TableRow("FedFusion+Conv", "fedfusion_conv"),
         TableRow("FedFusion+Multi", "fedfusion_multi"),
         TableRow("FedFusion+Single", "fedfusion_single"),
-        *(TableRow(name, SERVERS[name], tuned[name]) for name in SERVERS),
+        *(TableRow(name, algorithm) for name, algorithm in SERVERS.items()),
     ]
     return [row for row in table if not only or row.name in only]
+
+
+# Tuning
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What tuning tries first: four points of every row."""
+
+    single: Sequence[float]  # learning rates of a row that has nothing else to tune
+    paired: Sequence[float]  # client rates of a row with a second option
+    mus: Sequence[float]  # FedProx's strength
+    momentum: Sequence[float]  # server rates of FedAvgM
+    adaptive: Sequence[float]  # server rates of FedAdagrad, FedAdam and FedYogi
+
+    def grid(self, row: TableRow) -> Grid:
+        """The options of a row and the values to try."""
+        if row.name == "FedProx":
+            return {"lr": self.paired, "mu": self.mus}
+        if row.name in SERVERS:
+            return {"lr": self.paired, "server_lr": self.momentum if row.name == "FedAvgM" else self.adaptive}
+        return {"lr": self.single}
+
+
+def tune(setting: FactorySetting, rows: Sequence[TableRow], rates: Rates, rounds: int, seed: int) -> Sweep:
+    """The best point of every row, on training samples that the devices hold back, on a seed that no result uses."""
+    bases = {row.name: run(setting, row, rounds, 0) for row in rows}
+    return tuning.tune(bases, {row.name: rates.grid(row) for row in rows}, [seed])
+
+
+def tuned(rows: Sequence[TableRow], best: Mapping[str, Mapping[str, float]]) -> list[TableRow]:
+    """The rows with the options that tuning found."""
+    return [replace(row, options=row.options | dict(best[row.name])) for row in rows]
+
+
+def at_rate(rows: Sequence[TableRow], lr: float) -> list[TableRow]:
+    """The rows at one learning rate, that of print."""
+    return [replace(row, options=row.options | {"lr": lr}) for row in rows]
+
+
+# Runs
 
 
 def run(setting: FactorySetting, row: TableRow, rounds: int, seed: int, every: int = 1, **label: Any) -> Run:
@@ -114,32 +167,102 @@ def run(setting: FactorySetting, row: TableRow, rounds: int, seed: int, every: i
     return Run(row.algorithm, setting.federation, rounds, seed, shared | row.options, every, label)
 
 
-def table2(setting: FactorySetting, rivals: list[TableRow], rounds: int, seeds: range, every: int = 1) -> list[Run]:
-    """All rows on all seeds, the seeds outermost, so federations are shared."""
-    table = [*rivals, TableRow(FEDGS, "fedgs")]
-    return [run(setting, row, rounds, seed, every, data_set=setting.data_set) for seed in seeds for row in table]
+def on_seeds(setting: FactorySetting, rows: Sequence[TableRow], rounds: int, seeds: Sequence[int]) -> list[Run]:
+    """Rows on seeds, the seeds outermost, so federations are shared."""
+    return [run(setting, row, rounds, seed, data_set=setting.data_set) for seed in seeds for row in rows]
 
 
-def chosen_at_random(setting: FactorySetting, rounds: int, seeds: range) -> list[Run]:
-    """FedGS without GBP-CS: all L devices are drawn, nothing else changes."""
-    row = TableRow(f"{FEDGS}, random devices", "fedgs", {"presampled": setting.selected})
-    return [run(setting, row, rounds, seed, data_set=setting.data_set) for seed in seeds]
+def table2(
+    setting: FactorySetting,
+    rows: Sequence[TableRow],
+    rounds: int,
+    first_seed: int,
+    seeds: Mapping[str, int],
+) -> list[Run]:
+    """Every row on as many seeds as `seeds` says by name, counted from the first: all rows share the first ones."""
+    return [
+        one
+        for seed in range(first_seed, first_seed + max(seeds.values()))
+        for one in on_seeds(setting, [row for row in rows if seed < first_seed + seeds[row.name]], rounds, [seed])
+    ]
 
 
-def beside_printed(setting: FactorySetting, rounds: int, seeds: int, held: Holdings) -> pd.DataFrame:
-    """What this scale changes: the printed setting beside ours, whose devices hold this."""
-    printed, sizes = FactorySetting("femnist"), held.sizes
-    lines = {
-        "data": ("FEMNIST", setting.data_set),
-        "devices K, factories M": ("350, 10", f"{held.clients}, {setting.factories}"),
-        "selected a factory L, of them at random": ("10, 2", f"{setting.selected}, {setting.presampled}"),
-        "samples a device": ("uneven, mean 227", f"{sizes.min():.0f} to {sizes.max():.0f}, mean {sizes.mean():.0f}"),
-        "network": ("6603710 weights", f"{held.weights} weights"),
-        "batch n": (printed.batch, setting.batch),
-        "iterations a round T": (printed.iterations, setting.iterations),
-        "local epochs of the rivals": (printed.epochs, setting.epochs),
-        "learning rate": (printed.lr, setting.lr),
-        "rounds R": (PRINTED_ROUNDS, rounds),
-        "seeds": ("not printed", seeds),
+def beside_printed(setting: FactorySetting, rounds: int, held: Holdings) -> pd.DataFrame:
+    """The set-up: what the paper prints, what the authors' code does, and what is run here."""
+    sizes = held.sizes
+    selected = f"{setting.factories}, {setting.selected}, {setting.presampled}"
+    here = f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.0f}"
+    rows = {
+        "data": ("FEMNIST, 350 devices", "LEAF's FEMNIST, --sf 0.1 -k 100", f"{setting.data_set}, {held.clients}"),
+        "samples per device": ("uneven, mean 227", "", here),
+        "network": ("6603710 weights", "", f"{held.weights} weights"),
+        "first weights": ("not printed", "Xavier's rule", f"{setting.start.capitalize()}'s rule"),
+        "factories M, selected L, at random": ("10, 10, 2", "", selected),
+        "a group smaller than L": ("not said", "takes all its devices", "takes all its devices"),
+        "pre-sample": ("every iteration", "every round", "every iteration; every round as a variant"),
+        "target of the zero start": ("fixed, Eq. (11)", "grows with the devices chosen", "fixed; growing as a variant"),
+        "GBP-CS stops": ("when d rises; when it no longer falls", *["when d no longer falls"] * 2),
+        "order of a device's samples": ("a stream", "the same seed for all devices", "a seed for each device"),
+        "the genetic sampler mutates": ("with probability 0.001", "whole individuals", "single bits"),
+        "batch n, iterations T": ("32, 50", "", f"{setting.batch}, {setting.iterations}"),
+        "local epochs of the rivals": ("5", "", str(setting.epochs)),
+        "learning rate": ("0.01", "", "tuned for every row; 0.01 beside it"),
+        "rounds R": (str(PRINTED_ROUNDS), "", str(rounds)),
     }
-    return pd.DataFrame(lines, index=["printed", "here"]).T.astype(str).rename_axis("setting")
+    columns = ["printed", "released code", "here"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("set-up")
+
+
+# Proposition 2: gradients of batches beside the gradient of all data
+
+KINDS = ("chosen by GBP-CS", "drawn at random", "one device", "independent samples")
+
+
+@computation
+def gradient_divergences(setting: FactorySetting, lr: float, rounds: list[int], seed: int) -> pd.DataFrame:
+    """How far the classes of a batch and its gradient are from those of all data, while FedGS trains.
+
+    After each of these rounds every factory is offered four batches: those of the devices that GBP-CS chooses, of as
+    many drawn at random, of a single device, and as many samples as a super node has, drawn from all devices. One row
+    per round, factory and kind: `divergence` of the classes and `gradient`, the norm of the difference.
+    """
+    federation = federate(**setting.federation, seed=seed)
+    method = FedGS(**replace(setting, lr=lr).fedgs_options)
+    state, frames = method.init(federation), []
+    for round in range(max(rounds) + 1):
+        if round in rounds:
+            batches = _offers(federation, method, state["taken"].numpy(), round)
+            frames.append(_distances(federation, state["weights"], batches).assign(seed=seed, round=round))
+        if round < max(rounds):
+            state = method.round(federation, state, round + 1)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _offers(federation: Federation, method: FedGS, taken: np.ndarray, round: int) -> list[tuple[str, int, np.ndarray]]:
+    """Kind, factory, and the rows of the batch."""
+    queues, t = SampleQueues(federation, method.batch, taken), round * method.iterations
+    by_chance = replace(method, presampled=method.devices)
+    chosen, drawn = (one.select(federation, queues.counts, t)[0] for one in (method, by_chance))
+    rng = generator(federation.seed, "independent samples", round)
+    offers = []
+    for factory, (best, random) in enumerate(zip(chosen, drawn, strict=True), start=1):
+        independent = rng.integers(len(federation.y), size=method.batch * len(best))
+        batches = (queues.rows[best].ravel(), queues.rows[random].ravel(), queues.rows[random[0]], independent)
+        offers += [(kind, factory, rows) for kind, rows in zip(KINDS, batches, strict=True)]
+    return offers
+
+
+def _distances(
+    federation: Federation, weights: torch.Tensor, offers: list[tuple[str, int, np.ndarray]]
+) -> pd.DataFrame:
+    real = selection.real_distribution(federation.class_counts.numpy())
+    everything = engine.pooled_gradient(federation, weights, range(federation.clients))
+    rows = []
+    for kind, factory, batch in offers:
+        x, y = federation.x[batch], federation.y[batch]
+        shares = np.bincount(y.numpy(), minlength=federation.classes) / len(batch)
+        gradient = engine.mean_gradient(federation.network, weights, x, y)
+        apart = float((gradient - everything).norm() / everything.norm())
+        divergence = float(np.linalg.norm(shares - real))
+        rows.append({"batch": kind, "factory": factory, "divergence": divergence, "gradient": apart})
+    return pd.DataFrame(rows)

@@ -1,34 +1,62 @@
 """Figs. 5 and 7: FedGS over its own hyper-parameters, and the FedOpt family over its two learning rates."""
 
+from dataclasses import replace
+
 from fedlib.papers.fedgs.experiments.comparison import FEDGS, SERVERS, FactorySetting, TableRow, run
-from fedlib.runs import tuning
 from fedlib.runs.study import Run
-from fedlib.runs.tuning import Sweep
 
 
 def over_batch_and_iterations(
-    setting: FactorySetting, batches: list[int], iterations: list[int], rounds: int, seeds: range
+    setting: FactorySetting,
+    batches: list[int],
+    iterations: list[int],
+    rounds: int,
+    seeds: range,
+    dearest: int | None = None,
 ) -> list[Run]:
-    """Fig. 5a: every batch size n with every number of iterations T."""
+    """Fig. 5a: every batch size n with every number of iterations T, up to `dearest` samples per device and round."""
     return [
         _fedgs(setting, rounds, seed, {"batch": batch, "iterations": steps}, batch=batch, iterations=steps)
         for seed in seeds
         for batch in batches
         for steps in iterations
+        if dearest is None or batch * steps <= dearest
     ]
+
+
+def cells_left_out(batches: list[int], iterations: list[int], dearest: int | None) -> list[str]:
+    """The cells of Fig. 5a that a scale does not run, by name."""
+    if dearest is None:
+        return []
+    return [f"n = {n}, T = {steps}" for n in batches for steps in iterations if n * steps > dearest]
 
 
 def over_groups_and_selected(
     setting: FactorySetting, groups: list[int], selected: list[int], rounds: int, seeds: range
 ) -> list[Run]:
-    """Fig. 5b: every number of groups M with every number L of selected devices that the groups have."""
+    """Fig. 5b: every number of groups M with every number L of selected devices.
+
+    A group with fewer devices takes all that it has, as in the authors' code, so cells beyond that are one and the same
+    run.
+    """
     return [
-        _fedgs(setting, rounds, seed, {"factories": many, "devices": chosen}, groups=many, selected=chosen)
+        _fedgs(
+            setting,
+            rounds,
+            seed,
+            {"factories": many, "devices": min(chosen, largest_group(setting.devices, many))},
+            groups=many,
+            selected=chosen,
+        )
         for seed in seeds
         for many in groups
         for chosen in selected
-        if enough_devices(setting.devices, many, chosen)
     ]
+
+
+def largest_group(devices: int, groups: int) -> int:
+    """Devices of the largest of the groups, whose sizes differ by one at most."""
+    return -(-devices // groups)
 
 
 def enough_devices(devices: int, groups: int, selected: int) -> bool:
@@ -42,35 +70,23 @@ def _fedgs(setting: FactorySetting, rounds: int, seed: int, options: dict[str, i
 
 def over_learning_rates(
     setting: FactorySetting,
+    participants: int,
     client_rates: list[float],
     momentum_rates: list[float],
     adaptive_rates: list[float],
     rounds: int,
     seed: int,
+    every: int = 1,
 ) -> list[Run]:
-    """Fig. 7: every client rate with every server rate, those of FedAvgM and of the adaptive servers, on one seed."""
+    """Fig. 7: every client rate with every server rate, those of FedAvgM and of the adaptive servers, on one seed.
+
+    This many devices take part in a round, drawn from all.
+    """
+    drawn = replace(setting, factories=1, selected=participants)
     return [
-        run(setting, TableRow(name, SERVERS[name], rates), rounds, seed, client_lr=client, server_lr=server)
+        run(drawn, TableRow(name, SERVERS[name], rates), rounds, seed, every, client_lr=client, server_lr=server)
         for name in SERVERS
         for client in client_rates
         for server in (momentum_rates if name == "FedAvgM" else adaptive_rates)
         for rates in [{"lr": client, "server_lr": server}]
     ]
-
-
-def tune(
-    setting: FactorySetting,
-    mus: list[float],
-    client_rates: list[float],
-    momentum_rates: list[float],
-    adaptive_rates: list[float],
-    rounds: int,
-    seed: int,
-) -> Sweep:
-    """The best strength of FedProx, and the best two rates of each method of the FedOpt family."""
-    bases = {"FedProx": run(setting, TableRow("FedProx", "fedprox", {}), rounds, 0)}
-    bases |= {name: run(setting, TableRow(name, SERVERS[name], {}), rounds, 0) for name in SERVERS}
-    grids = {"FedProx": {"mu": mus}}
-    for name in SERVERS:
-        grids[name] = {"lr": client_rates, "server_lr": momentum_rates if name == "FedAvgM" else adaptive_rates}
-    return tuning.tune(bases, grids, [seed])

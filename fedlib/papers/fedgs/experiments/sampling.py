@@ -1,6 +1,6 @@
 """The selection problems as FedGS meets them, and what each sampler makes of them: Figs. 3 and 4, who takes part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from time import perf_counter
@@ -16,10 +16,15 @@ from fedlib.problem.queues import SampleQueues
 from fedlib.problem.streams import generator
 from fedlib.runs.computations import computation
 from fedlib.selection import Selection
-from fedlib.selection.gbpcs import warm_up
+from fedlib.selection.gbpcs import growing_start, steepest, swap_until_worse, warm_up
 
 BEST_SWAP = "Best swap (ours)"
 PRINTED_INITIALISERS = {"Zero": "zero", "Random": "random", "MPInv": "pinv"}  # the paper's name -> ours
+GROWING = "Zero, growing target"  # as the authors' code starts from zero
+WAYS = {  # how FedGS picks devices: options of the algorithm, beside those of a park
+    "GBP-CS": {},
+    "GBP-CS, pre-sample once a round": {"presample_each": "round"},
+}
 Sampler = Callable[..., Selection]  # (A, y, size, rng, watch)
 
 
@@ -136,13 +141,20 @@ def initialiser_curves(park: Park, seed: int) -> pd.DataFrame:
     """Divergence after each iteration of GBP-CS, one row each; the warm-up counts as iterations."""
     problems = first_problems(park, seed)
     A, y, size = problems.A, problems.y, problems.park.size
-    frames = []
+    frames = [_curve(problems, GROWING, factory, path) for factory, path in enumerate(_from_growing_start(problems))]
     for name, init in PRINTED_INITIALISERS.items():
         paths = selection.gbp_cs(A, y, size, init, generator(problems.seed, "initialiser")).distances
         if init == "zero":
             paths = np.concatenate([warm_up(A.astype(float), y, size)[1][:, :-1], paths], axis=1)
         frames += [_curve(problems, name, factory, path) for factory, path in enumerate(paths)]
     return pd.concat(frames, ignore_index=True)
+
+
+def _from_growing_start(problems: FactoryProblems) -> np.ndarray:
+    """Distances of the search after a warm-up whose target grows; those of the warm-up itself have another target."""
+    A, size = problems.A.astype(float), problems.park.size
+    start = growing_start(A, problems.y, size, problems.park.batch * problems.real)
+    return swap_until_worse(A, problems.y, start, steepest).distances
 
 
 def _curve(problems: FactoryProblems, name: str, factory: int, path: np.ndarray) -> pd.DataFrame:
@@ -272,16 +284,42 @@ def training_share(park: Park, network: dict[str, int], iterations: int, seed: i
 
 
 @computation
-def participations(park: Park, seed: int, iterations: int) -> pd.DataFrame:
-    """How often each device takes part in FedGS over these iterations, by GBP-CS and, for comparison, at random."""
-    federation = park.federation(seed)
-    frames = []
-    for name, presampled in (("GBP-CS", park.presampled), ("Random", park.selected)):
-        method = FedGS(**replace(park, presampled=presampled).options)
-        streams = _unused_streams(park, federation)
-        for t in range(iterations):
-            chosen, _ = method.select(federation, streams.counts, t)
-            streams.advance(np.concatenate(chosen))
-        about = {"sampler": name, "iterations": iterations, "seed": seed}
-        frames.append(pd.DataFrame({**about, "device": range(federation.clients), "times": streams.taken}))
+def over_iterations(park: Park, seed: int, iterations: int, round_length: int = 50) -> pd.DataFrame:
+    """FedGS selects for this many iterations, batches used once and in order: one row per way to pick and iteration.
+
+    `divergence` is the mean over the factories. `round_length` is T, for the way that keeps its pre-sample for a round.
+    """
+    federation, frames = park.federation(seed), []
+    for name in (*WAYS, "Random"):
+        means = [divergences.mean() for _, divergences in _iterations(park, federation, name, iterations, round_length)]
+        frames.append(
+            pd.DataFrame({"seed": seed, "sampler": name, "iteration": range(iterations), "divergence": means})
+        )
     return pd.concat(frames, ignore_index=True)
+
+
+@computation
+def participations(park: Park, seed: int, iterations: int, round_length: int = 50) -> pd.DataFrame:
+    """How often each device takes part in FedGS over these iterations, by GBP-CS and, for comparison, at random."""
+    federation, frames = park.federation(seed), []
+    for name in (*WAYS, "Random"):
+        times = np.zeros(federation.clients, dtype=np.int64)
+        for devices, _ in _iterations(park, federation, name, iterations, round_length):
+            times[devices] += 1
+        about = {"sampler": name, "iterations": iterations, "seed": seed}
+        frames.append(pd.DataFrame({**about, "device": range(federation.clients), "times": times}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _iterations(
+    park: Park, federation: Federation, way: str, iterations: int, round_length: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The devices that take part in each iteration, and the divergence of every factory."""
+    chance = replace(park, presampled=park.selected) if way == "Random" else park
+    method = FedGS(**chance.options | WAYS.get(way, {}), iterations=round_length)
+    streams = _unused_streams(park, federation)
+    for t in range(iterations):
+        chosen, divergences = method.select(federation, streams.counts, t)
+        devices = np.concatenate(chosen)
+        streams.advance(devices)
+        yield devices, divergences

@@ -1,12 +1,12 @@
 """Figures of the FedGS notebooks.
 
 - `sampling` (01_selection): the park, the loop, a super node, Figs. 3 and 4, who takes part.
-- `comparison` (02_comparison): Fig. 6, and accuracy at equal prices.
+- `comparison` (02_comparison): Fig. 6, accuracy at equal prices, gradients of batches.
 - `hyperparameters` (03_hyperparameters): Figs. 5 and 7.
 - `timing` (04_time): Proposition 4, and its sliders.
 """
 
-from fedlib.papers.fedgs.pictures.comparison import family_panels, prices
+from fedlib.papers.fedgs.pictures.comparison import family_panels, gradients, prices, tuning
 from fedlib.papers.fedgs.pictures.hyperparameters import accuracy_map, rate_maps
 from fedlib.papers.fedgs.pictures.sampling import (
     brief_seconds,
@@ -14,6 +14,7 @@ from fedlib.papers.fedgs.pictures.sampling import (
     durations,
     initialisers,
     loop,
+    over_iterations,
     park,
     participation,
     races,
@@ -27,9 +28,11 @@ __all__ = [
     "divergences",
     "durations",
     "family_panels",
+    "gradients",
     "hours_to_target",
     "initialisers",
     "loop",
+    "over_iterations",
     "park",
     "participation",
     "prices",
@@ -39,4 +42,5 @@ __all__ = [
     "round_times",
     "super_node",
     "timing_explorer",
+    "tuning",
 ]

@@ -1,4 +1,4 @@
-"""Fig. 6, accuracy and loss of all rows of Table II; FedGS and FedAvg at equal prices."""
+"""Fig. 6, accuracy and loss of all rows of Table II; accuracy at equal prices; gradients of batches."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -6,12 +6,15 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedlib.papers.fedgs.experiments.comparison import BASELINE, FAMILIES, FEDGS
+from fedlib.papers.fedgs.experiments.comparison import BASELINE, FAMILIES, FEDGS, RANDOM_GROUPS
+from fedlib.papers.fedgs.results import CURRENCIES
+from fedlib.runs.tuning import Sweep
 
 COLOURS = seaborn.color_palette("colorblind")
 FIXED = {
     FEDGS: {"color": "black", "linewidth": 2.4},
     BASELINE.name: {"color": "0.55", "linewidth": 2.4, "linestyle": "--"},
+    RANDOM_GROUPS: {"color": COLOURS[0], "linewidth": 2.0, "linestyle": (0, (1, 1))},
 }
 DASHES = ("-", (0, (4, 1.5)), (0, (5, 1, 1, 1)), (0, (1, 1)))
 
@@ -48,21 +51,63 @@ def _lines(axes: Axes, frame: pd.DataFrame, shown: list[str], value: str) -> Non
         axes.fill_between(mean.index, mean - spread, mean + spread, color=look["color"], alpha=0.15, linewidth=0)
 
 
+def tuning(sweep: Sweep) -> Figure:
+    """What tuning tried, a panel per row of the table: the score over the learning rate, a line per value of its second
+    option, a ring around what won; hollow points were added because the best lay at an end."""
+    means, columns = sweep.means(), 4
+    height = -(-len(sweep.best) // columns)
+    fig, grid = plt.subplots(height, columns, figsize=(12, 2.3 * height), layout="constrained", squeeze=False)
+    for axes, (method, best) in zip(grid.flat, sweep.best.items(), strict=False):
+        rows = means[means["method"] == method].sort_values("lr")
+        second = next((option for option in best if option != "lr"), None)
+        lines = [("", rows)] if second is None else rows.groupby(second)
+        for place, (value, line) in enumerate(lines):
+            axes.plot(
+                line["lr"], line["score"], color=COLOURS[place], marker="osD^vP"[place], markersize=5, label=value
+            )
+            added = line[line["extension"] > 0]
+            axes.plot(added["lr"], added["score"], "o", color=COLOURS[place], markerfacecolor="white", markersize=5)
+        won = rows.loc[(rows[list(best)] == pd.Series(best)).all(axis=1)].iloc[0]
+        axes.plot(won["lr"], won["score"], "o", markersize=12, markerfacecolor="none", color="black")
+        axes.set(xscale="log", title=method)
+        axes.set_xticks(ticks := sorted(rows["lr"].unique()), [f"{tick:g}" for tick in ticks], fontsize=8)
+        axes.minorticks_off()
+        if second is not None:
+            axes.legend(title={"mu": "mu", "server_lr": "server rate"}[second], fontsize=7, title_fontsize=7)
+    for axes in list(grid.flat)[len(sweep.best) :]:
+        axes.axis("off")
+    fig.supxlabel("learning rate")
+    fig.supylabel("score on held-out training samples")
+    return fig
+
+
 def prices(frame: pd.DataFrame, costs: pd.DataFrame) -> Figure:
-    """Accuracy of FedGS and FedAvg over rounds, sample gradients, and models that cross to the cloud."""
-    scales = {
-        "communication round": None,
-        "sample gradients": "sample gradients",
-        "models to and from the cloud": "models to and from the cloud",
-    }
+    """Accuracy of FedAvg, FedGS and random groups over rounds, sample gradients and models that cross to the cloud."""
     by_method = costs.set_index("method")
     fig, row = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
-    for axes, (label, column) in zip(row, scales.items(), strict=True):
-        for name, payer in ((FEDGS, FEDGS), (BASELINE.name, "each rival")):
-            mean = frame[frame["method"] == name].groupby("round")["accuracy"].mean()
+    for axes, (currency, column) in zip(row, CURRENCIES.items(), strict=True):
+        for name, payer in ((FEDGS, FEDGS), (RANDOM_GROUPS, FEDGS), (BASELINE.name, "each rival")):
+            by_round = frame[frame["method"] == name].groupby("round")["accuracy"]
+            mean, spread = by_round.mean(), by_round.std().fillna(0)
             price = 1.0 if column is None else by_method.loc[payer, column]
             axes.plot(mean.index * price, mean, label=name, **FIXED[name])
-        axes.set_xlabel(label)
+            colour = FIXED[name]["color"]
+            axes.fill_between(mean.index * price, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+        axes.set_xlabel(currency)
     row[0].set_ylabel("test accuracy")
     row[0].legend()
+    return fig
+
+
+def gradients(divergences: pd.DataFrame) -> Figure:
+    """Proposition 2: the divergence of gradients over the rounds, and against that of the classes."""
+    fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
+    for place, (kind, rows) in enumerate(divergences.groupby("batch", sort=False)):
+        look = {"color": COLOURS[place], "marker": "osD^"[place]}
+        by_round = rows.groupby("round")["gradient"]
+        left.errorbar(by_round.mean().index, by_round.mean(), by_round.std().fillna(0), capsize=3, label=kind, **look)
+        right.scatter(rows["divergence"], rows["gradient"], s=14, alpha=0.5, **look)
+    left.set(xlabel="communication round", ylabel="divergence of the gradient, share of its norm")
+    right.set(xlabel="divergence of the classes", xlim=(0, None), ylim=(0, None))
+    left.legend()
     return fig

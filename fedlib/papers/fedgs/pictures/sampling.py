@@ -7,7 +7,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedlib.papers.fedgs.experiments.sampling import BEST_SWAP, Park
+from fedlib.papers.fedgs.experiments.sampling import BEST_SWAP, GROWING, Park
 
 COLOURS = seaborn.color_palette("colorblind")
 LINKS = (
@@ -29,7 +29,7 @@ LOOKS = {  # sampler: colour, marker
     "GBP-CS": (0, "o"),
     BEST_SWAP: (3, "D"),
 }
-STARTS = {"Zero": (2, "s"), "Random": (1, "^"), "MPInv": (0, "o")}
+STARTS = {"Zero": (2, "s"), "Random": (1, "^"), "MPInv": (0, "o"), GROWING: (4, "D")}
 
 
 def park() -> tuple[Figure, pd.DataFrame]:
@@ -147,6 +147,21 @@ def divergences(frame: pd.DataFrame, iid: float, printed: dict[str, tuple[float,
     return fig
 
 
+def over_iterations(frame: pd.DataFrame, iid: float) -> Figure:
+    """Mean divergence of the super nodes while batches are used up, one line per way to pick devices."""
+    fig, axes = plt.subplots(figsize=(8.5, 3.8), layout="constrained")
+    for place, (name, rows) in enumerate(frame.groupby("sampler", sort=False)):
+        by_iteration = rows.groupby("iteration")["divergence"]
+        mean, spread = by_iteration.mean(), by_iteration.std().fillna(0)
+        colour = COLOURS[7] if name == "Random" else COLOURS[place]
+        axes.plot(mean.index + 1, mean, color=colour, label=_how_chosen(name))
+        axes.fill_between(mean.index + 1, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+    axes.axhline(iid, color="0.4", linestyle=":", linewidth=1.5, label="independent samples")
+    axes.set(xlabel="iteration of FedGS", ylabel="divergence", ylim=(0, None))
+    axes.legend(fontsize=9)
+    return fig
+
+
 def durations(frame: pd.DataFrame, printed: dict[str, float]) -> Figure:
     """Fig. 4b: seconds of one selection on a logarithmic axis, the printed ones as diamonds."""
     fig, axes = plt.subplots(figsize=(8, 3.8))
@@ -198,4 +213,4 @@ def participation(taken: pd.DataFrame) -> Figure:
 
 
 def _how_chosen(name: str) -> str:
-    return {"GBP-CS": "FedGS (2 of 10 at random, 8 by GBP-CS)", "Random": "all at random"}.get(name, name)
+    return {"GBP-CS": "GBP-CS, pre-sample in every iteration", "Random": "all at random"}.get(name, name)
