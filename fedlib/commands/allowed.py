@@ -108,7 +108,7 @@ SAMPLES = (  # null: all
     *("race_samples", "check_samples", "dearest"),
 )
 POSITIVES = (
-    *("lr", "conv_lr", "rates", "paired_rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
+    *("lr", "rates", "paired_rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
     *("fedl_lr", "fedl_rates", "fedl_etas", "full_etas", "fedl_full_etas"),
     *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
     *("ratio", "bandwidth", "snr", "step", "selecting"),
@@ -120,7 +120,7 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
     **dict.fromkeys(POSITIVES, POSITIVE),
     **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
-    **dict.fromkeys(("participations", "shares", "target_share", "decay", "lambdas"), SHARE),
+    **dict.fromkeys(("participations", "shares", "decay", "lambdas"), SHARE),
     **dict.fromkeys(("participation", "pixel_levels", "unequal_levels"), PERCENT),
     "threshold": Allowed(float, least=0, most=1),
     "target": ACCURACY,
