@@ -137,6 +137,7 @@ ALLOWED: dict[str, Allowed] = {
     "cnn_methods": Allowed(str, names=FEDSR_METHODS),
     "crowd_methods": Allowed(str, names=FEDSR_METHODS[1:]),
     "long_methods": Allowed(str, names=(*FEDSR_METHODS, *FEDSR_VARIANTS)),
+    "standardised_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS)),
     "race_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS), including=("FedSR", "ring-optimization")),
     "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),  # none: all
     "few": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),
