@@ -28,7 +28,8 @@ FIGURE = """\
     alt: Two lines.
     value: accuracy
     scale: 100
-    tolerance: 1.0
+    rounding: 1
+    deviation: 0.25
     setting: {rounds: 100}
     blocks:
       - rows: method
@@ -266,11 +267,10 @@ def test_ranges_survive_being_written(low, width):
 # Printed numbers
 
 
-def cell(printed, measured: list[float], tolerance: float = 1.0, scale: float = 1.0, **more) -> dict:
+def cell(printed, measured: list[float], rounding: float = 1.0, deviation: float = 0.25, **more) -> dict:
     block = ledger.PrintedBlock("method", {"share": [5]}, {"Ours": [printed]})
-    entry = ledger.Entry(
-        "toy/fig", "figure", "", "", value="accuracy", tolerance=tolerance, scale=scale, blocks=(block,), **more
-    )
+    of_print = {"rounding": rounding, "deviation": deviation, "blocks": (block,)}
+    entry = ledger.Entry("toy/fig", "figure", "", "", value="accuracy", **of_print, **more)
     (found,) = ledger.compare(entry, accuracies(Ours={5: measured}, Theirs={5: [0.0]}), {"rounds": 100})
     return found
 
@@ -279,7 +279,7 @@ def cell(printed, measured: list[float], tolerance: float = 1.0, scale: float = 
     ("printed", "measured", "verdict"),
     [
         (90, 90.0, "matches"),
-        (90, 90.9, "matches"),  # within the tolerance of 1
+        (90, 90.9, "matches"),  # within half a step of print and twice the deviation of a run: 0.5 + 2 * 0.25
         (90, 91.2, "differs (ours higher)"),
         (90, 88.8, "differs (ours lower)"),
         ("87..89", 88.0, "matches"),
@@ -309,8 +309,8 @@ def test_one_or_two_seeds_neither_match_nor_differ(measured):
 
 
 def test_exact_numbers_need_no_seeds():
-    assert cell(0.69, [0.685], tolerance=0.005, unit="exact")["verdict"] == "matches"
-    assert cell(0.69, [0.68], tolerance=0.005, unit="exact")["verdict"] == "differs (ours lower)"
+    assert cell(0.69, [0.685], rounding=0.01, deviation=0, unit="exact")["verdict"] == "matches"
+    assert cell(0.69, [0.68], rounding=0.01, deviation=0, unit="exact")["verdict"] == "differs (ours lower)"
     assert cell(0.69, [0.685], unit="exact")["interval"] is None
 
 

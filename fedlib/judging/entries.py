@@ -6,7 +6,8 @@ price (`currency`), what a run `needs` to decide it, each need with its reason, 
 turns data into comparisons. Where the text can be read in several ways, `readings` lists them, the printed one first.
 
 A printed number belongs to a `setting`, parameters of the notebook with their printed values, or is `not_comparable`
-with a reason; `tolerance`, stated beforehand, is the rounding of print and twice the deviation of a single run.
+with a reason. It is compared within half its `rounding`, one step of its last digit, and twice the `deviation` of a
+single run from another, stated beforehand, because print is a single run.
 """
 
 import contextlib
@@ -56,7 +57,8 @@ class Entry:
     value: str = ""  # figures and tables with printed numbers: column of the data that they print
     printed_in: str = ""  # "%", "s", "rounds"
     scale: float = 1.0  # printed = scale * measured, e.g. 100 for percentages
-    tolerance: float = 0.0  # in printed units: how far apart still counts as the same
+    rounding: float = 0.0  # of print, in its units: one step of the last digit
+    deviation: float = 0.0  # of a single run, in printed units, stated before ours are run
     blocks: tuple[PrintedBlock, ...] = ()
     setting: dict[str, Any] | None = None  # parameters that the printed numbers belong to ...
     not_comparable: str = ""  # ... or why no run of ours can have them
@@ -72,6 +74,11 @@ class Entry:
     readings: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> options (and `data`) that differ
     note: str = ""
     ours: bool = False  # a question the paper does not ask
+
+    @property
+    def tolerance(self) -> float:
+        """How far from print still counts as the same, in printed units."""
+        return self.rounding / 2 + 2 * self.deviation
 
 
 @dataclass(frozen=True)

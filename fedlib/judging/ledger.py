@@ -158,6 +158,7 @@ def _blank(entry: Entry) -> dict[str, Any]:
         "readings": [],
         "cells": [],
         "printed_in": entry.printed_in,
+        "tolerance": entry.tolerance,
     }
 
 

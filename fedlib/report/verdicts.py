@@ -135,7 +135,9 @@ def _outcome(line: dict[str, Any]) -> list[str]:
         counts = measured(line)
         return [f"{counts[0].upper()}{counts[1:]}{rule}." if line["comparisons"] else "", weighed(line)]
     if line["cells"]:
-        return [f"Printed numbers: {counted(line['counts'])}."]
+        tolerance = " ".join([number(line["tolerance"]), line["printed_in"]]).strip()
+        within = f" within {tolerance} of print" if any(line["counts"][word] for word in ledger.DECIDED) else ""
+        return [f"Printed numbers{within}: {counted(line['counts'])}."]
     told = {"Printed": line["reported"], "found": line["measured"]}
     return [", ".join(f"{word} {number(value)}" for word, value in told.items() if value is not None)]
 
