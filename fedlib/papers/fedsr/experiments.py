@@ -120,7 +120,7 @@ def partition_options(partition: str) -> dict[str, Any]:
         return {"partitioner": "shards", "per_client": int(value)}
     if symbol == "alpha":
         return {"partitioner": "dirichlet", "alpha": float(value)}
-    raise ValueError(f"no partition {partition!r}: write iid, xi=<shards a device> or alpha=<concentration>")
+    raise ValueError(f"no partition {partition!r}: write iid, xi=<shards per device> or alpha=<concentration>")
 
 
 def split(labels: np.ndarray, partition: str, devices: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ from fedlib.papers.fedgs.experiments.sampling import BEST_SWAP, GROWING, Park
 
 COLOURS = seaborn.color_palette("colorblind")
 LINKS = (
-    ("device", "base station of its factory", "5G, short and fast (B_int)", "T times a round"),
+    ("device", "base station of its factory", "5G, short and fast (B_int)", "T times per round"),
     ("base station", "cloud", "internet, long and slow (B_ext)", "once a round"),
 )
 LOOP = (
@@ -61,7 +61,7 @@ def loop() -> tuple[Figure, pd.DataFrame]:
         axes.annotate("", (places[0], top), (places[start], top), arrowprops=bent)
     for step, (place, text, colour) in enumerate(zip(places, texts, (0, 2, 1, 3), strict=True), start=1):
         _label(axes, place, 2.4, f"({step}) {text}", COLOURS[colour])
-    axes.text(-1.4, -0.05, "T times a round", ha="center", fontsize=10)
+    axes.text(-1.4, -0.05, "T times per round", ha="center", fontsize=10)
     axes.text(0, 4.75, "R rounds", ha="center", fontsize=10)
     return fig, pd.DataFrame(LOOP, columns=["step", "what", "when"]).set_index("step")
 
