@@ -164,7 +164,7 @@ def test_a_columns_name_says_how_to_deal(partition, options):
 
 @pytest.mark.parametrize("wrong", ["xi", "xi=two", "beta=1", "iid=3"])
 def test_an_unknown_partition_is_answered_with_the_known_forms(wrong):
-    with pytest.raises(ValueError, match="write iid, xi=<shards a device> or alpha="):
+    with pytest.raises(ValueError, match="write iid, xi=<shards per device> or alpha="):
         experiments.partition_options(wrong)
 
 
