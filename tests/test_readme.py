@@ -1,4 +1,4 @@
-"""What README promises: its links, table, commands and examples are tried, not read."""
+"""What the README and the pages of docs promise: links, table, commands and examples are tried, not read."""
 
 import os
 import re
@@ -23,13 +23,15 @@ from fedlib.report.notebooks import START, cells, discover
 pytestmark = pytest.mark.slow
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+DOCS = sorted((REPOSITORY / "docs").glob("*.md"))
+PAGES = "\n".join([README, *(page.read_text(encoding="utf-8") for page in DOCS)])
 START_NOTEBOOK = REPOSITORY / "notebooks" / "00_start_here.ipynb"
 PAPER_NOTEBOOKS = [notebook for notebook in discover(REPOSITORY) if notebook.paper in ledger.papers()]
 
 
 def blocks(language: str) -> list[str]:
-    """Fenced blocks in that language, also those inside lists."""
-    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", README, flags=re.MULTILINE | re.DOTALL)
+    """Fenced blocks in that language on the README and the pages of docs, also those inside lists."""
+    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", PAGES, flags=re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(block) for block in found]
 
 
@@ -43,12 +45,22 @@ def start_text() -> str:
 
 
 @pytest.mark.parametrize(
-    "file", ["README.md", "CONTRIBUTING.md", "notebooks/course/README.md", "notebooks/00_start_here.ipynb"]
+    "file",
+    [
+        *("README.md", "CONTRIBUTING.md", "notebooks/course/README.md", "notebooks/00_start_here.ipynb"),
+        *(page.relative_to(REPOSITORY).as_posix() for page in DOCS),
+    ],
 )
 def test_local_links_lead_somewhere(file):
     path = REPOSITORY / file
     text = start_text() if path == START_NOTEBOOK else path.read_text(encoding="utf-8")
     assert [target for target in links(text) if not (path.parent / target).exists()] == []
+
+
+def test_the_readme_leads_to_every_page():
+    assert {target for target in links(README) if target.startswith("docs/") and target.endswith(".md")} == {
+        page.relative_to(REPOSITORY).as_posix() for page in DOCS
+    }
 
 
 def test_the_table_and_the_map_list_exactly_the_notebooks_there_are():
@@ -70,7 +82,7 @@ def test_the_table_names_the_figures_that_a_notebook_draws(notebook):
 
 def test_every_command_is_one_that_fedlib_accepts():
     lines = [line.strip() for block in blocks("") for line in block.splitlines()]
-    inline = re.findall(r"`(python -m fedlib[^`.]*)`", README)
+    inline = re.findall(r"`(python -m fedlib[^`.]*)`", PAGES)
     commands = [shlex.split(line)[3:] for line in lines + inline if line.startswith("python -m fedlib")]
     assert sum("-m" in command for command in commands) == 1  # the sweep
     for command in (command for command in commands if command != ["--help"]):
