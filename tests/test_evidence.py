@@ -69,12 +69,14 @@ def test_all_runs_of_the_quick_scale_come_out_of_nothing_digit_for_digit(tmp_pat
     assert [row for name, row in computed.items() if row["digest"] != saved[name]["digest"]] == []
 
 
-def digests(store: Path) -> list[dict[str, str]]:
-    """A row per finished run of the present code: its name, its kind and a digest of its records, clock readings left
-    out."""
+def digests(store: Path, used: set[str] | None = None) -> list[dict[str, str]]:
+    """A row per finished run of the present code, or those used of them: name, kind and a digest of its records, clock
+    readings left out."""
     rows = []
     for file in sorted(store.glob("*/*/run.json")):
         facts = json.loads(file.read_text())
+        if used is not None and facts["name"] not in used:
+            continue
         task = task_of(facts["asked"])
         if facts["maker"] != task.maker:
             continue
@@ -91,5 +93,4 @@ if __name__ == "__main__":
         writer.writeheader()
         files = Path(sys.argv[2], "used").glob("*.csv")
         used = {line.split(",")[0] for file in files for line in file.read_text().splitlines()}
-        rows = [row for row in digests(Path(sys.argv[1])) if row["name"] in used]
-        writer.writerows(sorted(rows, key=lambda row: (row["kind"], row["name"])))
+        writer.writerows(sorted(digests(Path(sys.argv[1]), used), key=lambda row: (row["kind"], row["name"])))
