@@ -391,17 +391,16 @@ def test_a_saving_over_the_sweep_weighs_points_by_their_energy():
     np.testing.assert_allclose(experiments.sweep_savings(costs, "RF", np.array([1.0, 0.0])), [[0.6], [0.7]])
 
 
-def test_who_is_ahead_is_counted_over_the_draws_that_can_be_compared():
-    costs = {"OA": np.ones((3, 1, 3)), "AA": np.full((3, 1, 3), 2.0)}
+def test_a_draw_without_a_plan_counts_against_the_side_that_lacks_it():
+    costs = {"OA": np.ones((3, 1, 5)), "AA": np.full((3, 1, 5), 2.0)}
     costs["OA"][:, :, 1] = np.nan  # no plan
     costs["AA"][:2, :, 2] = 0.5  # cheaper than OA
+    costs["AA"][:, :, 3] = np.nan
+    costs["OA"][:, :, 4] = costs["AA"][:, :, 4] = np.nan
     frame = results.savings(experiments.tidy_costs(costs, "devices", [20]), "devices")
-    assert results.ahead(frame, "devices").loc["AA", 20] == "1 of 2"
-    assert frame[(frame["scheme"] == "AA") & (frame["sweep"] == "point")]["ahead"].isna().tolist() == [
-        False,
-        True,
-        False,
-    ]
+    assert results.ahead(frame, "devices").loc["AA", 20] == "2 of 4"
+    won = frame[(frame["scheme"] == "AA") & (frame["sweep"] == "point")]["ahead"]
+    np.testing.assert_array_equal(won, [1, 0, 0, 1, np.nan])
 
 
 def test_the_map_equals_the_figures_at_their_own_setting_and_a_direct_run_elsewhere():

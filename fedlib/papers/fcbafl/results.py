@@ -103,8 +103,9 @@ def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
     """One row per draw, scheme and point with the saving of OF or OA on the scheme, and one for the whole sweep.
 
     `sweep` has the costs by scheme, `axis` and draw, as `experiments.over_deadlines` returns them; all rows stay.
-    Rows without a plan have blank energies. `ahead` is 1 where OF or OA needs less energy than the scheme, `in_time`
-    says whether no device was late; differences of `log_energy` are ratios of energies.
+    Rows without a plan have blank energies. `ahead` is 1 where OF or OA needs less energy than the scheme or alone has
+    a plan, and blank where neither has one; `in_time` says whether no device was late; differences of `log_energy` are
+    ratios of energies.
     """
     points = sweep.assign(sweep="point")
     whole = sweep.groupby(["scheme", "seed"], sort=False)[MEASURES].sum(min_count=sweep[axis].nunique())
@@ -113,11 +114,11 @@ def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
     place = ["sweep", axis, "seed"]
     least = frame[["scheme", *place, "energy_j"]].rename(columns={"scheme": "best", "energy_j": "least"})
     frame = frame.assign(best=frame["scheme"].map(best_scheme)).merge(least, "left", ["best", *place])
-    known = frame["energy_j"].notna() & frame["least"].notna()
+    planned = frame["energy_j"].notna() | frame["least"].notna()
     return frame.assign(
         saving=1 - frame["least"] / frame["energy_j"],
         log_energy=np.log(frame["energy_j"]),
-        ahead=(frame["least"] < frame["energy_j"]).astype(float).where(known),
+        ahead=(frame["least"].fillna(np.inf) < frame["energy_j"].fillna(np.inf)).astype(float).where(planned),
         in_time=frame["late"] == 0,
     ).drop(columns=["best", "least"])
 
@@ -131,7 +132,7 @@ def late_rounds(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 
 def ahead(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """Draws in which OF or OA needs less energy than the scheme, of those that can be compared."""
+    """Draws in which OF or OA is ahead of the scheme, of those for which one of the two has a plan."""
     rivals = frame[(frame["sweep"] == "point") & (frame["scheme"] != frame["scheme"].map(best_scheme))]
     counts = rivals.astype({axis: int}).groupby(["scheme", axis], sort=False)["ahead"].agg(won="sum", draws="count")
     return pd.Series([f"{row.won:.0f} of {row.draws}" for row in counts.itertuples()], counts.index).unstack(sort=False)
