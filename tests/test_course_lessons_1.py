@@ -88,7 +88,7 @@ def test_writers_shown_side_by_side_share_no_font():
 def test_the_nearest_neighbour_names_what_it_knows():
     seen = np.array([[0, 0], [10, 0], [0, 10]]), np.array([3, 5, 7])
     test = np.array([[1, 1], [9, 2], [6, 1], [2, 9]]), np.array([3, 5, 3, 7])
-    assert lesson1.nearest(seen, test) == 3 / 4
+    assert lesson1.problem.nearest(seen, test) == 3 / 4
 
 
 def test_the_sliders_show_the_dial_of_the_chosen_split_and_redraw():

@@ -51,8 +51,12 @@ def test_a_method_that_runs_away_has_no_resting_place():
 
 def test_the_spring_rests_where_its_closed_form_says():
     # With endless steps client i ends at (H m + mu w) / (H + mu): w = sum(H m / (H + mu)) / sum(H / (H + mu)); mu = 2.
-    assert toy.rest(PAIR, 0.2, 200, lesson3.fedprox(2.0))[0] == pytest.approx((2 / 4) / (1 / 3 + 2 / 4), abs=1e-8)
-    assert lesson3.fedprox(0.0)(PAIR.gradient, np.ones((2, 2)), _sent()) == pytest.approx(PAIR.gradient(np.ones(2)))
+    assert toy.rest(PAIR, 0.2, 200, lesson3.problem.fedprox(2.0))[0] == pytest.approx(
+        (2 / 4) / (1 / 3 + 2 / 4), abs=1e-8
+    )
+    assert lesson3.problem.fedprox(0.0)(PAIR.gradient, np.ones((2, 2)), _sent()) == pytest.approx(
+        PAIR.gradient(np.ones(2))
+    )
 
 
 def _sent(model=(1.0, 0.0)) -> toy.Sent:
@@ -64,31 +68,35 @@ def _sent(model=(1.0, 0.0)) -> toy.Sent:
 def test_corrected_clients_set_off_in_one_direction():
     # At w = 1 the clients' gradients are 1 and 0, the mean is 1/2.
     sent, there = _sent(), np.array([[1.0, 0.0], [1.0, 0.0]])
-    assert lesson3.fcbafl(0.4)(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.2, 0], [0.2, 0]]))
-    assert lesson3.anchored()(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.5, 0], [0.5, 0]]))
+    assert lesson3.problem.fcbafl(0.4)(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.2, 0], [0.2, 0]]))
+    assert lesson3.problem.anchored()(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.5, 0], [0.5, 0]]))
 
 
 def test_one_exact_step_of_a_surrogate_is_gradient_descent():
-    for direction in (lesson3.fcbafl(1.0), lesson3.anchored()):
+    for direction in (lesson3.problem.fcbafl(1.0), lesson3.problem.anchored()):
         moved = toy.travel(PAIR, 1, 0.5, 1, direction, start=(1.0, 0.0)).averages[1]
         assert moved == pytest.approx([1 - 0.5 * 0.5, 0])
 
 
 def test_a_long_surrogate_walk_ends_where_the_closed_form_says():
     # The walk solves H_i (w_i - w) = -g: with g = 1/2 at w = 1 the clients end at 1/2 and 3/4.
-    journey = toy.travel(PAIR, 1, 0.3, 300, lesson3.anchored(), start=(1.0, 0.0))
+    journey = toy.travel(PAIR, 1, 0.3, 300, lesson3.problem.anchored(), start=(1.0, 0.0))
     assert journey.walks[0, :, -1, 0] == pytest.approx([1 / 2, 3 / 4])
 
 
 def test_control_variates_rest_at_the_optimum_and_the_spring_does_not():
     clients = toy.clients()
-    rests = {name: clients.distance(toy.rest(clients, 0.1, 20, way)) for name, way in lesson3.CORRECTIONS.items()}
+    rests = {
+        name: clients.distance(toy.rest(clients, 0.1, 20, way)) for name, way in lesson3.problem.CORRECTIONS.items()
+    }
     assert all(rests[name] < 1e-6 for name in ("SCAFFOLD", "FCBAFL, eta = 1", "ACFMO's local step"))
     assert 0.3 < rests["FedProx, mu = 1"] < rests["FedAvg"]
 
 
 def test_scaffold_begins_as_fedavg_and_then_remembers_the_mean_gradient_of_its_walk():
-    plain, scaffold = (toy.travel(PAIR, 2, 0.5, 2, way, start=(1.0, 0.0)) for way in (toy.plain, lesson3.scaffold()))
+    plain, scaffold = (
+        toy.travel(PAIR, 2, 0.5, 2, way, start=(1.0, 0.0)) for way in (toy.plain, lesson3.problem.scaffold())
+    )
     assert scaffold.averages[1] == pytest.approx(plain.averages[1])
     # Client 1 had the gradients 1 and 1/2 (mean 3/4), client 2 none; c = 3/8. From 5/8 the first directions are 5/8
     # and -3/4, minus own, plus common: 1/4 and -3/8.
@@ -97,7 +105,7 @@ def test_scaffold_begins_as_fedavg_and_then_remembers_the_mean_gradient_of_its_w
 
 def test_acfmos_step_in_full_is_gradient_descent_with_one_step(make_federation):
     federation = make_federation(clients=5)
-    method = lesson3.AnchoredSteps(lr=0.1, batch=4, steps=1)
+    method = lesson3.problem.AnchoredSteps(lr=0.1, batch=4, steps=1)
     after = method.round(federation, method.init(federation), 1)["weights"]
     anchor = engine.pooled_gradient(federation, federation.start, np.arange(5))
     assert torch.allclose(after, federation.start - 0.1 * anchor, atol=1e-6)
@@ -107,8 +115,8 @@ def test_acfmos_step_in_full_is_gradient_descent_with_one_step(make_federation):
 def test_noise_of_a_minibatch_by_hand():
     # Two samples with gradients 1 and 3 (inputs 1 and 1): a batch of 20 errs by sqrt(1 / 20).
     x, errors = np.ones((2, 1)), np.array([[1.0], [3.0]])
-    assert lesson3.rmse(errors, x, (x**2).sum(1)) == pytest.approx(20**-0.5)
-    assert lesson3.rmse(errors - errors, x, (x**2).sum(1)) == 0
+    assert lesson3.problem.rmse(errors, x, (x**2).sum(1)) == pytest.approx(20**-0.5)
+    assert lesson3.problem.rmse(errors - errors, x, (x**2).sum(1)) == 0
 
 
 # --- digits ---
@@ -132,7 +140,7 @@ def test_the_line_between_two_models_begins_and_ends_with_them():
     places, losses = lesson2.between(first, second, points=3)
     assert places.tolist() == [0, 0.5, 1]
     assert losses[-1] == pytest.approx(np.log(10), abs=1e-4)  # a model of zeros knows nothing
-    assert losses[0] == pytest.approx(lesson2.test_loss_of(lesson2.digits("shuffled"), first))
+    assert losses[0] == pytest.approx(lesson2.problem.test_loss_of(lesson2.digits("shuffled"), first))
 
 
 # --- sliders ---
@@ -309,8 +317,8 @@ WRONG = [
     (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std(ddof=1)), "spread of one gain"),
     (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std() / 2), "ddof=1"),
     (lesson3.my_direction, lambda g, w, s: g(w), "still"),
-    (lesson3.my_direction, lesson3.fedprox(1.0), "still"),
-    (lesson3.my_direction, lesson3.fcbafl(1.0), "lr = 0.3"),
+    (lesson3.my_direction, lesson3.problem.fedprox(1.0), "still"),
+    (lesson3.my_direction, lesson3.problem.fcbafl(1.0), "lr = 0.3"),
     (lesson3.my_direction, lambda g, w, s: s.anchor + 0 * w, "run away"),
 ]
 

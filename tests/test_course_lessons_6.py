@@ -239,8 +239,8 @@ def test_prices_count_vectors_and_passes():
     assert table.loc["FedAvg"].tolist() == [1, 1, 4, 20]  # ten participants, one model down and one up
     assert table.loc["FedYogi"].tolist() == table.loc["FedAvg"].tolist()  # the server's memory is not sent
     assert table.loc["FCBAFL", "models sent"] == 40 and table.loc["ACFMO", "models sent"] == 50
-    samples = lesson6.PROBLEM["samples"] / lesson6.PROBLEM["clients"]
-    assert lesson6.LOCAL["steps"] * lesson6.LOCAL["batch"] / samples == lesson6.AVERAGE.passes
+    samples = lesson6.problem.PROBLEM["samples"] / lesson6.problem.PROBLEM["clients"]
+    assert lesson6.problem.LOCAL["steps"] * lesson6.problem.LOCAL["batch"] / samples == lesson6.problem.AVERAGE.passes
 
 
 def test_bills_multiply_rounds_with_prices_and_leave_the_unfinished_empty():
@@ -287,11 +287,11 @@ def test_a_cell_without_a_plan_says_so():
 
 def test_the_longest_training_uses_up_a_budget():
     for method in ("FedAvg", "FCBAFL", "ACFMO"):
-        deadline_s, rounds = lesson6.longest_training(method)
+        deadline_s, rounds = lesson6.problem.longest_training(method)
         one_more = rounds + 1
-        spent = lesson6.joules(method, deadline_s)
-        assert rounds * deadline_s <= lesson6.TIME_S and rounds * spent <= lesson6.ENERGY_J
-        assert one_more * deadline_s > lesson6.TIME_S or one_more * spent > lesson6.ENERGY_J
+        spent = lesson6.problem.joules(method, deadline_s)
+        assert rounds * deadline_s <= lesson6.problem.TIME_S and rounds * spent <= lesson6.problem.ENERGY_J
+        assert one_more * deadline_s > lesson6.problem.TIME_S or one_more * spent > lesson6.problem.ENERGY_J
 
 
 def test_the_best_try_of_each_method_is_taken():

@@ -77,8 +77,8 @@ def exercise(number: str, title: str) -> Callable[[Callable[..., None]], Exercis
 
 
 def exercises(lesson: ModuleType) -> list[Exercise]:
-    """The exercises of a lesson, in the order of their definition."""
-    return [thing for thing in vars(lesson).values() if isinstance(thing, Exercise)]
+    """The exercises of a lesson, in the order of their numbers."""
+    return sorted((thing for thing in vars(lesson).values() if isinstance(thing, Exercise)), key=lambda e: e.number)
 
 
 def scorecard(lesson: ModuleType) -> None:
