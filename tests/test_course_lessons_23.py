@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from fedlib import engine
 from fedlib.algorithms import REGISTRY
@@ -29,6 +30,20 @@ def test_one_round_by_hand():
     journey = toy.travel(PAIR, 1, 0.5, 2, start=(1.0, 0.0))
     assert journey.walks[0, :, :, 0] == pytest.approx(np.array([[1, 1 / 2, 1 / 4], [1, 1, 1]]))
     assert journey.averages[1] == pytest.approx([5 / 8, 0])
+
+
+@pytest.mark.parametrize(("steps", "place"), [(1, 2 / 3), (2, 4 / 7), (60, 1 / 2)])
+def test_the_closed_form_rests_where_the_walk_does(steps, place):
+    assert toy.resting_place(PAIR, 0.5, steps)[0] == pytest.approx(place, abs=1e-8)
+
+
+def test_clients_with_unequal_steps_rest_elsewhere_although_they_share_a_curvature():
+    # H = 1 for both, m = 0 and 1: B = 1 - (1 - lr)^K weighs the clients, so w = B_2 / (B_1 + B_2).
+    alike = toy.Toy(np.array([np.eye(2), np.eye(2)]), PAIR.minima)
+    walked = 1 - 0.9 ** np.array([2, 20])
+    assert toy.resting_place(alike, 0.1, np.array([2, 20]))[0] == pytest.approx(walked[1] / walked.sum())
+    assert toy.resting_place(alike, 0.1, 20)[0] == pytest.approx(0.5)
+    assert toy.resting_place(alike, 0.1, np.array([2, 20]), weights=1 / walked)[0] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("steps", "place"), [(1, 2 / 3), (2, 4 / 7), (60, 1 / 2)])
@@ -208,6 +223,30 @@ def step(batch_gradient, w, start, anchor, scale, lr):
     return w - lr * (scale * (batch_gradient(w) - batch_gradient(start)) + anchor)
 
 
+def interval_of_gain(ours, rival, factor=None, ddof=1, n=None):
+    """Mean and 95% interval of the paired gain, with room for mistakes."""
+    gains = np.asarray(ours) - np.asarray(rival)
+    factor = factor or stats.t.ppf(0.975, len(gains) - 1)
+    half = factor * gains.std(ddof=ddof) / (n or len(gains)) ** 0.5
+    return gains.mean(), gains.mean() - half, gains.mean() + half
+
+
+def unpaired(ours, rival):
+    half = stats.t.ppf(0.975, 3) * np.hypot(ours.std(ddof=1), rival.std(ddof=1)) / 2
+    return (ours - rival).mean(), (ours - rival).mean() - half, (ours - rival).mean() + half
+
+
+def asks_everybody(gradient, w, sent):
+    """Communicates at every step: all clients follow the mean gradient at their mean place."""
+    everywhere = np.tile(w.mean(0), (len(w), 1))
+    return np.tile(gradient(everywhere).mean(0), (len(w), 1))
+
+
+def asks_everybody_where_it_stands(gradient, w, sent):
+    """Communicates at every step: each client asks all others for their gradients at its own place."""
+    return np.stack([gradient(np.tile(row, (len(w), 1))).mean(0) for row in w])
+
+
 RIGHT = [
     (lesson2.walk, walk),
     (lesson2.fedavg_round, fedavg_round),
@@ -218,7 +257,10 @@ RIGHT = [
     (lesson3.proximal_gradient, lambda g, w, r, mu: g - mu * r + mu * w),
     (lesson3.surrogate_gradient, lambda g, w, r, c, eta: eta * c + (g(w) - g(r))),
     (lesson3.controlled_step, step),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std(ddof=1) / len(a) ** 0.5)),
+    (lesson2.harmless, clients_of([np.diag([1e-3, 4e-3]), np.diag([2e-3, 1e-3])], [[0, 0], [3, 1]])),
+    (lesson2.harmless, clients_of([1e-6 * np.eye(2), 2e-6 * np.eye(2)], [[0, 0], [3, 1]])),
+    (lesson3.paired_gain, interval_of_gain),
+    (lesson3.paired_gain, lambda a, b: [np.float32(x) for x in interval_of_gain(a, b)]),
     (lesson3.my_direction, lambda g, w, s: g(w) - s.own + s.common),
     (lesson3.my_direction, lambda g, w, s: g(w) - g(s.model) + 0.5 * s.gradient),
 ]
@@ -279,6 +321,13 @@ WRONG = [
     (lesson2.barrier, lambda losses: max(losses), "2 high"),
     (lesson2.barrier, lambda losses: max(losses) - losses[0], "halfway"),
     (lesson2.barrier, lambda losses: losses[len(losses) // 2] - (losses[0] + losses[-1]) / 2, "valley"),
+    (
+        lesson2.barrier,
+        lambda losses: max(
+            0, losses[len(losses) // 2] - np.interp(len(losses) // 2, [0, len(losses) - 1], losses[[0, -1]])
+        ),
+        "Look at all points",
+    ),
     (lesson2.barrier, lambda losses: max(0, losses[len(losses) // 2] - max(losses[0], losses[-1])), "halfway"),
     (lesson2.harmless, clients_of([BOWL] * 2, [[0, 0], [0.1, 0]]), "at least 1 apart"),
     (lesson2.harmless, clients_of([BOWL, np.diag([0.1, 3.0])], [[0, 0], [2, 1]]), "What must clients share"),
@@ -311,11 +360,18 @@ WRONG = [
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, -scale, lr), "wrong sign"),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: w - lr * (scale * g(w) + a), "same minibatch's"),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: scale * (g(w) - g(s)) + a, "That is the direction"),
-    (lesson3.paired_gain, lambda a, b: (a - b).mean(), "two numbers"),
-    (lesson3.paired_gain, lambda a, b: ((b - a).mean(), 0.1), "minus the rival's"),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), np.hypot(a.std(ddof=1), b.std(ddof=1)) / 2), "unrelated"),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std(ddof=1)), "spread of one gain"),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std() / 2), "ddof=1"),
+    (lesson3.paired_gain, lambda a, b: (a - b).mean(), "three numbers"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(b, a), "minus the rival's"),
+    (lesson3.paired_gain, lambda a, b: (*interval_of_gain(a, b)[::2], 0.0), "lower end first"),
+    (lesson3.paired_gain, unpaired, "unrelated"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, n=1), "spread of one gain"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, ddof=0), "ddof=1"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, factor=1.96), "Student's t"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, factor=stats.t.ppf(0.95, 3)), "0.975"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, n=4), "not 3"),  # the root of four seeds written as 2
+    (lesson3.my_direction, asks_everybody, "an exchange at every step"),
+    (lesson3.my_direction, asks_everybody_where_it_stands, "an exchange at every step"),
+    (lesson3.my_direction, lambda g, w, s: g(w).mean(0), "one row per client"),
     (lesson3.my_direction, lambda g, w, s: g(w), "still"),
     (lesson3.my_direction, lesson3.problem.fedprox(1.0), "still"),
     (lesson3.my_direction, lesson3.problem.fcbafl(1.0), "lr = 0.3"),
@@ -328,13 +384,3 @@ def test_a_wrong_answer_gets_the_hint_it_needs(check, answer, hint, capsys):
     check(answer)
     said = capsys.readouterr().out
     assert said.startswith(f"✗ {check.number}") and hint in said
-
-
-@pytest.mark.parametrize("lesson", [lesson2, lesson3])
-def test_what_is_still_to_be_written_gets_a_first_hint(lesson, capsys):
-    checks = [thing for thing in vars(lesson).values() if isinstance(thing, type(lesson2.walk))]
-    assert len(checks) == 5
-    for check in checks:
-        check(...)
-        said = capsys.readouterr().out
-        assert "still to be written. Hint: " in said and "read the task" not in said

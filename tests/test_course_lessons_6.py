@@ -117,6 +117,11 @@ def bill(
     return None
 
 
+def last_window(accuracies, target, cost, patience):
+    ends = range(patience, len(accuracies) + 1)
+    return max((end * cost for end in ends if min(accuracies[end - patience : end]) >= target), default=None)
+
+
 BILL_MISTAKES = {
     "counts from 0": (lambda *a: bill(*a, first=0), "one round is missing"),
     "above, not at least": (lambda *a: bill(*a, reached=lambda a, t: a > t), "at least the target"),
@@ -124,6 +129,10 @@ BILL_MISTAKES = {
     "impatient": (lambda a, t, c, p: bill(a, t, c, 1), "one lucky round is not enough"),
     "due at the first": (lambda *a: bill(*a, due=lambda row: row - 1), "due at the end"),
     "never starts anew": (lambda *a: bill(*a, lost=lambda row: row), "starts the counting anew"),
+    "the last window": (
+        lambda a, t, c, p: bill(a, t, c, p) if p == 1 else last_window(a, t, c, p),
+        "The first time counts",
+    ),
     "never is 0": (lambda *a: bill(*a) or 0, "return None. 0 would look like a price"),
     "never is infinite": (lambda *a: bill(*a) or float("inf"), "return None"),
 }
@@ -147,7 +156,7 @@ GOOD_CHOICE = {
     "method": "FedAdam",
     "rounds": 20,
     "deadline_s": 6,
-    "reason": "one two three four five six seven eight nine ten eleven twelve",
+    "reason": "A round of FedAdam is one of the cheapest; FCBAFL sends 40 models in each, twice as many as this one.",
 }
 CHOICE_MISTAKES = {
     "no dictionary": ("FedAdam", "dictionary with the keys method, rounds, deadline_s, reason"),
@@ -162,7 +171,17 @@ CHOICE_MISTAKES = {
     "too long": (GOOD_CHOICE | {"rounds": 21}, "21 rounds of 6 s take 126 s; you have 120 s"),
     "too dear": (GOOD_CHOICE | {"rounds": 20, "deadline_s": 4}, "you have 150 J"),
     "hardly used": (GOOD_CHOICE | {"rounds": 3}, "More rounds?"),
-    "no reason": (GOOD_CHOICE | {"reason": "best"}, "yours has 1"),
+    "no reason": (GOOD_CHOICE | {"reason": "best"}, "yours are 1"),
+    "any words": (
+        GOOD_CHOICE | {"reason": "one two three four five six seven eight nine ten eleven twelve"},
+        "Compare FedAdam with another method",
+    ),
+    "one word often": (GOOD_CHOICE | {"reason": "FedAvg 20 " * 12}, "dozen different words"),
+    "no number of the rival": (
+        GOOD_CHOICE
+        | {"reason": "FedAdam had the best curve of all in our race, clearly better than FCBAFL, in 3 ways."},
+        "Give a number for FCBAFL",
+    ),
 }
 
 CASES = [
@@ -174,8 +193,18 @@ CASES = [
 ]
 
 
+OTHER_LIBRARIES = [
+    (lesson6.best_share, lambda first, second: np.float32(best_share(first, second))),
+    (lesson6.best_share, lambda first, second: np.arange(1, 1000)[int(1000 * best_share(first, second)) - 1] / 1000),
+    (lesson6.choice, GOOD_CHOICE | {"rounds": np.int64(20), "deadline_s": np.float32(6)}),
+    (lesson6.bill, lambda *given: None if bill(*given) is None else np.int64(bill(*given))),
+]
+
+
 @pytest.mark.parametrize(
-    ("check", "answer"), [pytest.param(check, right, id=check.number) for check, right, _ in CASES]
+    ("check", "answer"),
+    [pytest.param(check, right, id=check.number) for check, right, _ in CASES]
+    + [pytest.param(*case, id=f"{case[0].number} NumPy") for case in OTHER_LIBRARIES],
 )
 def test_a_right_answer_passes(check, answer, capsys):
     assert told(check, answer, capsys) == f"✓ {check.number} {check.title}\n"
@@ -192,12 +221,6 @@ def test_a_right_answer_passes(check, answer, capsys):
 def test_a_typical_mistake_gets_its_hint(check, answer, hint, capsys):
     line = told(check, answer, capsys)
     assert line.startswith(f"✗ {check.number}") and hint in line
-
-
-@pytest.mark.parametrize("check", [pytest.param(check, id=check.number) for check, _, _ in CASES])
-def test_an_open_answer_gets_the_first_hint(check, capsys):
-    line = told(check, ..., capsys)
-    assert "still to be written. Hint: " in line and "read the task once more" not in line
 
 
 # ---- What the lesson shows

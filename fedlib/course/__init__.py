@@ -3,6 +3,7 @@
 `python -m fedlib.course` builds the student and instructor versions of `notebooks/course` (`build`);
 `python -m fedlib.course grade FOLDER` runs the checks on what was handed in (`grade`, `handin`).
 
-The notebooks import `lesson1` ... `lesson6`, folders of one shape: `problem` (what is computed), `pictures`, and `checks`
-(of the exercises). `exercise` is what a check is, `start` and `toy` are shared by several lessons.
+The notebooks import `lesson1` ... `lesson6`, folders of one shape: `problem` (what is computed), `pictures`, `checks`
+(of the exercises). `exercise` is what a check is, `prediction` keeps what students expect, `start` and `toy` are shared
+by several lessons.
 """

@@ -41,13 +41,15 @@ def _build(folder: Path) -> int:
 
 
 def _grade(handed_in: Path, to: Path | None, seconds: float) -> int:
-    from fedlib.course.grade import grade, write
+    from fedlib.course.grade import grade, totals, write
 
     rows = grade(handed_in, seconds)
     path = to or handed_in / "grades.csv"
     write(rows, path)
+    write(totals(rows), path.with_name("totals.csv"))
     passed = sum(row["passed"] == "yes" for row in rows)
-    print(f"{len({row['file'] for row in rows})} notebooks, {passed} of {len(rows)} checks passed: {path}")
+    files = len({row["file"] for row in rows})
+    print(f"{files} notebooks, {passed} of {len(rows)} checks passed: {path}; per student: totals.csv beside it")
     return 0
 
 

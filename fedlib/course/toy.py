@@ -124,6 +124,21 @@ def rest(toy: Toy, lr: float, steps: int, direction: Direction = plain, longest:
     return model
 
 
+def resting_place(toy: Toy, lr: float, steps: int | np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """The fixed point of FedAvg in closed form, however flat the valleys: sum_i p_i B_i (m_i - w) = 0.
+
+    B_i = I - (I - lr H_i)^K_i, by the eigenvalues of H_i. The numbers of steps K_i may differ between clients, and so
+    may the weights p_i of the average.
+    """
+    values, vectors = np.linalg.eigh(toy.curvatures)
+    step, many = np.broadcast_arrays(lr * values, np.reshape(steps, (-1, 1)))
+    small = np.where(step < 0.5, step, 0.0)
+    walked = np.where(step < 0.5, -np.expm1(many * np.log1p(-small)), 1 - (1 - step) ** many)
+    pull = np.einsum("cij,cj,ckj->cik", vectors, walked, vectors)
+    pull = pull if weights is None else pull * np.reshape(weights, (-1, 1, 1))
+    return np.linalg.solve(pull.sum(0), np.einsum("cij,cj->i", pull, toy.minima))
+
+
 def draw(ax: Axes, toy: Toy, journey: ClientWalks, round: int = 1) -> Axes:
     """The clients' walks in one round, all averages, and the optimum, on the height lines of the mean loss."""
     left, right, bottom, top = FRAME

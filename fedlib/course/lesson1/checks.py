@@ -2,15 +2,14 @@
 
 import numpy as np
 
-from fedlib.course.exercise import exercise, require
+from fedlib.course.exercise import NotYet, exercise, number_in, require
 from fedlib.course.lesson1.problem import CLASSES
 from fedlib.problem import partition, skew
 from fedlib.problem.streams import generator
 
 
-@exercise("1.1", "From counts to shares")
+@exercise("1.1", "From counts to shares", recipe="Divide every row by its own sum.")
 def shares(answer):
-    require(answer is not None, "divide every row by its own sum.")
     counts = np.array([[3, 1, 0], [2, 2, 4]])
     found = np.asarray(answer(counts))
     require(found.shape == (2, 3), f"two clients and three classes in, so two rows of three out, not {found.shape}.")
@@ -27,9 +26,12 @@ def shares(answer):
     )
 
 
-@exercise("1.2", "How many digits is a mixture worth?")
+@exercise(
+    "1.2",
+    "How many digits is a mixture worth?",
+    recipe="First the entropy, a sum over classes; then its exponential. Beware of log(0).",
+)
 def effective(answer):
-    require(answer is not None, "first the entropy, a sum over classes; then its exponential. Beware of log(0).")
     even = answer(np.full(4, 1 / 4))
     require(
         np.isscalar(even) or np.ndim(even) == 0, "one client has one effective number: return a number, not an array."
@@ -43,15 +45,24 @@ def effective(answer):
     require(np.isclose(single, 1), f"a client with one class only is worth 1, not {single:.3g}.")
     mixed = answer(np.array([0.5, 0.25, 0.25, 0]))
     require(np.isclose(mixed, np.sqrt(8)), f"shares 1/2, 1/4, 1/4 are worth the root of 8, 2.83, not {mixed:.3g}.")
+    for counts in generator(8, "course check").integers(0, 9, (5, 7)):
+        right, yours = skew.effective_classes(counts[None])[0], answer(counts / counts.sum())
+        require(np.isclose(yours, right), f"counts {counts.tolist()} are worth {right:.3f} classes, not {yours:.3f}.")
 
 
-@exercise("1.3", "Turn the dial to half of the digits")
+@exercise(
+    "1.3",
+    "Turn the dial to half of the digits",
+    recipe="Move the slider of alpha and read the effective number below it.",
+    answers=("alpha",),
+)
 def alpha_for_half(answer):
-    require(answer is not None, "move the slider of alpha and read the effective number below it.")
-    require(isinstance(answer, int | float) and answer > 0, f"alpha is a number above 0, not {answer!r}.")
+    alpha = number_in(answer)
+    if alpha is None or alpha <= 0:
+        raise NotYet(f"alpha is a number above 0, not {answer!r}.")
     labels, held = np.repeat(np.arange(CLASSES), 200), []
     for seed in range(1, 6):
-        parts = partition.dirichlet_clients(labels, 10, answer, rng=generator(seed, "course check"))
+        parts = partition.dirichlet_clients(labels, 10, alpha, rng=generator(seed, "course check"))
         held.append(skew.effective_classes(skew.class_counts(labels, parts, CLASSES)).mean())
     mean = np.mean(held)
     direction = "smaller" if mean > 5 else "larger"
@@ -60,32 +71,47 @@ def alpha_for_half(answer):
     )
 
 
-@exercise("1.4", "Unlike sizes, alike mixtures")
+@exercise(
+    "1.4",
+    "Unlike sizes, alike mixtures",
+    recipe="Shuffle all samples, then cut at 1/2, 3/4, 7/8, ...: numpy.split cuts at given places.",
+)
 def halves(answer):
+    for clients, samples in ((4, 800), (3, 400), (6, 640)):
+        _check_halves(answer, clients, np.repeat(np.arange(CLASSES), samples // CLASSES))
+    labels = np.repeat(np.arange(CLASSES), 20)
+    first, again, other = (answer(labels, 3, np.random.default_rng(seed))[0] for seed in (3, 3, 4))
     require(
-        answer is not None, "shuffle all samples, then cut at 1/2, 3/4, 7/8, ...: numpy.split cuts at given places."
+        np.array_equal(first, again),
+        "two equal generators gave two different splits: draw from the rng you are given, not from np.random.",
     )
-    labels = np.repeat(np.arange(CLASSES), 80)  # sorted: whoever forgets to shuffle is found out
-    parts = answer(labels, 4, np.random.default_rng(3))
-    require(len(parts) == 4, f"four clients need four parts, not {len(parts)}.")
+    require(not np.array_equal(first, other), "another rng must give another split: draw with the rng you are given.")
+
+
+def _check_halves(answer, clients: int, labels: np.ndarray) -> None:
+    """Sizes, completeness and mixtures of one split; the labels are sorted, so whoever forgets to shuffle is found."""
+    samples = len(labels)
+    parts = answer(labels, clients, np.random.default_rng(3))
+    require(len(parts) == clients, f"{clients} clients need {clients} parts, not {len(parts)}.")
     everybody = np.sort(np.concatenate([np.asarray(part) for part in parts]))
-    once = np.array_equal(everybody, np.arange(800))
+    once = np.array_equal(everybody, np.arange(samples))
     require(once, "every sample must go to exactly one client: some are missing or dealt twice.")
     sizes = [len(part) for part in parts]
-    halved = np.allclose(sizes, [400, 200, 100, 100], atol=2)
-    require(halved, f"of 800 samples the clients get 400, 200, 100, 100, not {_listed(sizes)}.")
+    wanted = [samples // 2**client for client in range(1, clients)]
+    wanted.append(wanted[-1])
+    halved = np.allclose(sizes, wanted, atol=2)
+    require(halved, f"of {samples} samples {clients} clients get {_listed(wanted)}, not {_listed(sizes)}.")
     away = skew.emd(skew.class_counts(labels, parts, CLASSES))
     require(away[0] < 0.3, "the largest client sees other digits than the rest: shuffle before you cut.")
-    again = answer(labels, 4, np.random.default_rng(4))
-    require(
-        not np.array_equal(again[0], parts[0]), "another rng must give another split: draw with the rng you are given."
-    )
 
 
-@exercise("1.5", "One number is not enough")
+@exercise(
+    "1.5",
+    "One number is not enough",
+    recipe="Begin with four classes; give each client two of them, then something less pure.",
+    answers=("first", "second"),
+)
 def indistinguishable(first, second):
-    given = first is not None and second is not None
-    require(given, "begin with four classes; give each client two of them, then something less pure.")
     first, second = np.asarray(first), np.asarray(second)
     for name, counts in (("first", first), ("second", second)):
         require(counts.ndim == 2 and counts.shape[0] > 1, f"{name}: a row for each client, a column for each class.")

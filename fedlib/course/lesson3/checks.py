@@ -1,10 +1,15 @@
 """Lesson 3, correcting the client: the checks of its exercises."""
 
+from collections.abc import Callable
+
 import numpy as np
+from scipy import stats
 
 from fedlib.course import toy
 from fedlib.course.exercise import exercise, require
 from fedlib.course.lesson3.problem import CHALLENGE_RATES, STEPS
+from fedlib.judging.statistics import estimate
+from fedlib.problem.streams import generator
 
 
 def _same(found, wanted, within: float = 1e-9) -> bool:
@@ -19,12 +24,42 @@ def _refuse(found, mistakes: list[tuple[list[float], str]], right: list[float], 
     require(_same(found, right), f"{otherwise} You have {np.asarray(found).tolist()}.")
 
 
-@exercise("3.1", "The gradient with a spring")
+def _slope(loss: Callable[[np.ndarray], float], at: np.ndarray, axis: int, width: float = 1e-4) -> float:
+    """The loss's slope along one axis, by a central difference."""
+    step = width * np.eye(len(at))[axis]
+    return float(loss(at + step) - loss(at - step)) / (2 * width)
+
+
+def _alone(direction: toy.Direction) -> None:
+    """During a round a client knows its own place and its own loss, and what was sent; it cannot ask the others."""
+    clients, rng = toy.clients(), generator(5, "course check")
+    sent = toy.Sent(*(rng.normal(size=shape) for shape in ((2,), (2,), (2,), (3, 2), (2,))))
+    w = rng.normal(size=(3, 2))
+    before = np.asarray(direction(clients.gradient, w.copy(), sent), dtype=float)
+    require(before.shape == w.shape, f"Return one row per client, like w: shape {w.shape}, not {before.shape}.")
+    for client in range(len(w)):
+        others = np.arange(len(w)) != client
+        elsewhere, moved = w.copy(), clients.minima.copy()
+        elsewhere[others] += 1.0
+        moved[others] += 1.0
+        for gradient, places in (
+            (clients.gradient, elsewhere),
+            (toy.Toy(clients.curvatures, moved).gradient, w.copy()),
+        ):
+            after = np.asarray(direction(gradient, places, sent), dtype=float)
+            require(
+                _same(after[client], before[client]),
+                f"Client {client + 1}'s step changes when only the other clients move or want something else. That "
+                "would take an exchange at every step; within a round a client has only its own gradient and `sent`.",
+            )
+
+
+@exercise(
+    "3.1",
+    "The gradient with a spring",
+    recipe="The spring's energy is mu/2 * |w - received|^2. What is its gradient, and what is it added to?",
+)
 def proximal_gradient(answer):
-    require(
-        answer is not None,
-        "The spring's energy is mu/2 * |w - received|^2. What is its gradient, and what is it added to?",
-    )
     gradient, w, received = np.array([1.0, -2.0]), np.array([2.0, 0.0]), np.array([1.0, 1.0])
     mistakes = [
         (
@@ -52,13 +87,23 @@ def proximal_gradient(answer):
         _same(found, [4.3, 0.1, -8.0]),
         "It fits the first case only: use all four arguments, in any number of dimensions.",
     )
+    rng = generator(1, "course check")
+    for dimensions in (1, 5):
+        gradient, w, received = rng.normal(size=(3, dimensions))
+        mu = float(rng.uniform(0.1, 3))
+        wanted = [
+            _slope(lambda at: gradient @ at + mu / 2 * ((at - received) ** 2).sum(), w, axis)  # noqa: B023
+            for axis in range(dimensions)
+        ]
+        require(_same(answer(gradient, w, received, mu), wanted, 1e-5), "It is not the slope of loss plus spring.")
 
 
-@exercise("3.2", "The surrogate's gradient")
+@exercise(
+    "3.2",
+    "The surrogate's gradient",
+    recipe="Three terms, two of them the client's own gradient. At `received` these two must cancel.",
+)
 def surrogate_gradient(answer):
-    require(
-        answer is not None, "Three terms, two of them the client's own gradient. At `received` these two must cancel."
-    )
 
     def gradient(w):
         return np.array([2.0, 1.0]) * w + np.array([-2.0, 3.0])
@@ -80,14 +125,19 @@ def surrogate_gradient(answer):
         _same(at_start, [0.6, -0.2]),
         "At `received` only eta times the global gradient is left. Do you use all arguments?",
     )
+    rng = generator(2, "course check")
+    for dimensions in (1, 4):
+        curvature, here, there, everybody = rng.normal(size=(4, dimensions))
+        found = answer(lambda w, curvature=curvature: curvature * w, here, there, everybody, 0.3)
+        require(_same(found - 0.3 * everybody, curvature * (here - there)), "It fits the first case only.")
 
 
-@exercise("3.3", "A step of ACFMO's client")
+@exercise(
+    "3.3",
+    "A step of ACFMO's client",
+    recipe="You need the minibatch's gradient at two places. What is scaled, and what is added unscaled?",
+)
 def controlled_step(answer):
-    require(
-        answer is not None,
-        "You need the minibatch's gradient at two places. What is scaled, and what is added unscaled?",
-    )
 
     def batch_gradient(w):
         return 2 * w + 5
@@ -112,33 +162,63 @@ def controlled_step(answer):
     _refuse(answer(batch_gradient, w, begin, anchor, scale, 0.1), mistakes, [0.7, 2.0], right)
     noisy = answer(lambda w: 1e3 * np.ones(3) + w, np.ones(3), np.ones(3), np.array([1.0, 0.0, -2.0]), np.ones(3), 0.5)
     require(_same(noisy, [0.5, 1.0, 2.0]), "At `start` every minibatch must give the same step: the anchor's.")
+    rng = generator(3, "course check")
+    for dimensions in (1, 6):
+        w, begin, anchor, scale = rng.uniform(0.5, 2, (4, dimensions))
+        found = answer(lambda w: 3 * w - 1, w, begin, anchor, scale, 0.2)
+        require(_same((w - found) / 0.2 - anchor, 3 * scale * (w - begin)), "It fits the first cases only.")
 
 
-@exercise("3.4", "Does it help? A gain with its uncertainty")
+@exercise(
+    "3.4",
+    "Does it help? A gain with its uncertainty",
+    recipe="Subtract seed by seed first. Then the mean of the gains, their deviation (ddof=1) over the root of n, and "
+    "that times Student's t on either side of the mean.",
+)
 def paired_gain(answer):
-    require(answer is not None, "Subtract seed by seed first; then the mean of the gains, and how sure it is.")
     ours, rival = np.array([0.90, 0.80, 0.85, 0.70]), np.array([0.85, 0.79, 0.82, 0.67])
     found = answer(ours, rival)
-    require(np.shape(found) == (2,), "Return two numbers: the mean gain and its standard error.")
-    mean, error = (float(number) for number in found)
+    require(np.shape(found) == (3,), "Return three numbers: the mean gain, and the two ends of its 95% interval.")
+    mean, low, high = (float(number) for number in found)
     require(not abs(mean + 0.03) < 1e-9, "A gain is ours minus the rival's.")
     require(abs(mean - 0.03) < 1e-9, f"The gains are 0.05, 0.01, 0.03 and 0.03: mean 0.03, you have {mean:g}.")
-    apart = float(np.sqrt(ours.var(ddof=1) / 4 + rival.var(ddof=1) / 4))
-    require(not abs(error - apart) < 1e-9, "You treat the two as unrelated. Both saw the same seeds: subtract first.")
+    require(low < mean < high, f"An interval lies around the mean, the lower end first. Yours is {low:g} to {high:g}.")
+    require(abs(low + high - 2 * mean) < 1e-9, "The interval lies evenly around the mean.")
+    half, t = (high - low) / 2, float(stats.t.ppf(0.975, 3))
     spread = float(np.std([0.05, 0.01, 0.03, 0.03], ddof=1))
-    require(not abs(error - spread) < 1e-9, "That is the spread of one gain. A mean of four is surer: think of a root.")
-    require(not abs(error - spread * 3**0.5 / 4) < 1e-9, "Few seeds: divide the squares by n - 1, not by n (ddof=1).")
+    mistakes = {
+        float(np.sqrt((ours.var(ddof=1) + rival.var(ddof=1)) / 4)): (
+            "You treat the two as unrelated. Both saw the same seeds: subtract first."
+        ),
+        spread: "That is the spread of one gain. A mean of four is surer: think of a root.",
+        spread * 3**0.5 / 4: "Few seeds: divide the squares by n - 1, not by n (ddof=1).",
+    }
+    for error, hint in mistakes.items():
+        require(min(abs(half - factor * error) for factor in (1, 1.96, 2, t)) > 1e-6, hint)
     require(
-        abs(error - spread / 2) < 1e-9, f"The standard error of the mean gain is {spread / 2:.4f}, you have {error:g}."
+        min(abs(half - factor * spread / 2) for factor in (1, 1.96, 2)) > 1e-4,
+        "Four seeds do not know their own spread well: the factor is Student's t with n - 1 degrees of freedom, 3.18 "
+        "here, not 1, 1.96 or 2.",
     )
+    one_sided = float(stats.t.ppf(0.95, 3)) * spread / 2
+    require(abs(half - one_sided) > 1e-6, "95% in the middle leave 2.5% on either side: stats.t.ppf(0.975, ...).")
+    right = t * spread / 2
+    require(abs(half - right) < 1e-6, f"Half of the interval is {right:.4f} wide, yours {half:.4f}.")
+    rng = generator(3, "course check")
+    for seeds in (3, 7, 10):
+        ours, rival = rng.normal(0.8, 0.05, (2, seeds))
+        wanted = estimate(ours - rival).interval()
+        found = np.asarray(answer(ours, rival), dtype=float)
+        require(_same(found[1:], wanted, 1e-6), f"It fits four seeds and not {seeds}: let the formula count the seeds.")
 
 
-@exercise("3.5", "Your own correction")
+@exercise(
+    "3.5",
+    "Your own correction",
+    recipe="Begin with gradient(w). What in it is the client's own, and what could stand for everybody's?",
+)
 def my_direction(answer):
-    require(
-        answer is not None,
-        "Begin with gradient(w). What in it is the client's own, and what could stand for everybody's?",
-    )
+    _alone(answer)
     hidden = toy.Toy(toy.clients(1.0, 0.9).curvatures[::-1], toy.PLACES + np.array([0.3, -0.2]))
     for clients, which in ((toy.clients(), "the picture's clients"), (hidden, "other clients")):
         for lr in CHALLENGE_RATES:

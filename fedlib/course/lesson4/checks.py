@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedlib.course.exercise import exercise, require
+from fedlib.course.exercise import exercise, number_in, require, whole_number_in
 from fedlib.course.lesson4.problem import (
     BUDGET,
     CLOUD_PRICE,
@@ -15,13 +15,20 @@ from fedlib.course.lesson4.problem import (
     cost,
     design,
     epochs_in_a_row,
+    models_sent,
 )
+from fedlib.problem.streams import generator
 
 
-@exercise("4.1", "Count the arrows of a star of rings")
+@exercise(
+    "4.1",
+    "Count the arrows of a star of rings",
+    recipe="Take one ring first: how often is a model sent down, handed on, and sent up?",
+)
 def arrows_of_rings(answer: Callable[[int, int, int], int]) -> None:
-    require(answer is not None, "Take one ring first: how often is a model sent down, handed on, and sent up?")
     cases = {(6, 3, 1): 12, (6, 3, 2): 18, (4, 4, 1): 7, (20, 4, 5): 115, (11, 3, 2): 34, (5, 1, 1): 20}
+    for devices, ring, passes in generator(1, "course check").integers([5, 1, 1], [40, 6, 5], (6, 3)).tolist():
+        cases[devices, ring, passes] = models_sent(design(ring, passes), devices)
     for (devices, ring, passes), sent in cases.items():
         found = answer(devices, ring, passes)
         asked = f"{devices} devices, rings of {ring}, {passes} passes"
@@ -49,9 +56,12 @@ def arrows_of_rings(answer: Callable[[int, int, int], int]) -> None:
         )
 
 
-@exercise("4.2", "One model, many visits")
+@exercise(
+    "4.2",
+    "One model, many visits",
+    recipe="Keep one variable for the model; every visit replaces it by what the device returns.",
+)
 def around_the_ring(answer: Callable) -> None:
-    require(answer is not None, "Keep one variable for the model; every visit replaces it by what the device returns.")
     visits = []
 
     def pull(model: float, device: float) -> float:
@@ -60,7 +70,7 @@ def around_the_ring(answer: Callable) -> None:
 
     found = answer(pull, 8.0, [0.0, 2.0], 1)
     require(found is not None, "Your function returns nothing: end it with return.")
-    require(isinstance(found, int | float), f"Return the last model alone, not a {type(found).__name__}.")
+    require(number_in(found) is not None, f"Return the last model alone, not a {type(found).__name__}.")
     require(
         found != (4 + 5) / 2,
         "You train every device from the start and average: that is the star. In a ring the "
@@ -77,11 +87,19 @@ def around_the_ring(answer: Callable) -> None:
     require(visits == [8.0, 0.0, 4.0] * 2, f"Two passes visit all three devices twice, in turn. You visited {visits}.")
     require(found != 3.0, "The second pass goes on with the model of the first; yours begins again.")
     require(found == 3.375, f"Two passes over [8, 0, 4] from 0 end at 3.375, you have {found}.")
+    for devices, passes in ((1, 4), (5, 3)):
+        ring = generator(devices, "course check").permutation(devices).tolist()
+        visits.clear()
+        answer(pull, 1.0, ring, passes)
+        require(visits == ring * passes, f"{passes} passes over {ring}: you visited {visits}.")
 
 
-@exercise("4.3", "What it costs to reach a target")
+@exercise(
+    "4.3",
+    "What it costs to reach a target",
+    recipe="Go through the accuracies in order and stop at the first that is high enough.",
+)
 def cost_to_reach(answer: Callable) -> None:
-    require(answer is not None, "Go through the accuracies in order and stop at the first that is high enough.")
     curve = [0.1, 0.5, 0.8, 0.7, 0.9]
     found = answer(curve, 0.75, 10)
     require(found is not None, "Your function returns nothing for a target that is reached: use return.")
@@ -92,11 +110,20 @@ def cost_to_reach(answer: Callable) -> None:
     require(answer(curve, 0.8, 7) == 14, "An accuracy equal to the target has reached it: use >=.")
     require(answer(curve, 0.1, 7) == 0, "A target that the start meets costs nothing.")
     require(answer(curve, 0.95, 7) is None, "A target that is never reached has no price: return None.")
+    for seed in range(6):
+        rng = generator(seed, "course check")
+        curve, target = rng.uniform(0, 1, 9).round(2).tolist(), float(rng.uniform(0.5, 1))
+        reached = next((5 * at for at, accuracy in enumerate(curve) if accuracy >= target), None)
+        found = answer(curve, target, 5)
+        require(found == reached, f"For {curve}, target {target:.2f}, cost 5 it is {reached}, you have {found}.")
 
 
-@exercise("4.4", "Who counts how much after one pass")
+@exercise(
+    "4.4",
+    "Who counts how much after one pass",
+    recipe="Write w after two visits out by hand: which factor does t_1 carry, which t_2?",
+)
 def weights_of_devices(answer: Callable) -> None:
-    require(answer is not None, "Write w after two visits out by hand: which factor does t_1 carry, which t_2?")
     found = np.asarray(answer(0.5, 3), dtype=float)
     right = np.array([0.125, 0.25, 0.5])
     require(found.shape == (3,), f"Three devices, three numbers. Yours have the shape {found.shape}.")
@@ -120,6 +147,9 @@ def weights_of_devices(answer: Callable) -> None:
         "rate 0.2, six devices: pull a 0 through a ring in which one target is 1 and the "
         f"others are 0; what comes out is that device's weight. You have {np.round(mine, 4).tolist()}.",
     )
+    for rate, devices in ((0.9, 2), (0.05, 11)):
+        others = [_pass(0.0, row, rate) for row in np.eye(devices)]
+        require(np.allclose(answer(rate, devices), others), f"rate {rate}, {devices} devices: {np.round(others, 4)}.")
 
 
 def _pass(model: float, targets: np.ndarray, rate: float) -> float:
@@ -128,15 +158,17 @@ def _pass(model: float, targets: np.ndarray, rate: float) -> float:
     return float(model)
 
 
-@exercise("4.5", "Your own rings (open)")
+@exercise(
+    "4.5", "Your own rings (open)", recipe=('Give a dictionary such as {"cluster_size": 2, "passes": 2}; then compare.')
+)
 def my_rings(answer: dict) -> None:
-    require(answer is not None, 'Give a dictionary such as {"cluster_size": 2, "passes": 2}; then compare.')
     wanted = {"cluster_size": DEVICES, "passes": PATIENCE}
     fits = isinstance(answer, dict) and set(answer) == set(wanted)
     require(fits, f"Give a dictionary with {' and '.join(wanted)}, no more and no less.")
     for name, most in wanted.items():
-        whole = isinstance(answer[name], int) and not isinstance(answer[name], bool)
-        require(whole and 1 <= answer[name] <= most, f"{name} is {answer[name]!r}: a whole number from 1 to {most}.")
+        whole = whole_number_in(answer[name])
+        fits = whole is not None and 1 <= whole <= most
+        require(fits, f"{name} is {answer[name]!r}: a whole number from 1 to {most}.")
     made = design(**answer)
     price, time = cost(made, CLOUD_PRICE), epochs_in_a_row(made)
     require(

@@ -11,9 +11,12 @@ from fedlib.problem.streams import generator
 SMALL = np.array([[6, 0, 0], [0, 1, 1], [3, 3, 6]])  # three clients, three classes
 
 
-@exercise("5.1", "The mixture of a group")
+@exercise(
+    "5.1",
+    "The mixture of a group",
+    recipe="Add up the rows of counts that belong to the group, then divide by the total.",
+)
 def mixture(answer: Callable) -> None:
-    require(answer is not None, "Add up the rows of counts that belong to the group, then divide by the total.")
     require(answer(SMALL, [0, 1]) is not None, "Your function returns nothing: end it with return.")
     found = np.asarray(answer(SMALL, [0, 1]), dtype=float)
     asked = f"Clients with {SMALL[0].tolist()} and {SMALL[1].tolist()} samples"
@@ -36,11 +39,21 @@ def mixture(answer: Callable) -> None:
         np.allclose(answer(SMALL, np.array([1, 2])), [3 / 14, 4 / 14, 7 / 14]),
         "It works for the group [0, 1], but not for the array of 1 and 2.",
     )
+    rng = generator(1, "course check")
+    for _ in range(4):
+        counts, group = rng.integers(0, 9, (7, 5)) + 1, rng.choice(7, 3, replace=False)
+        pooled = np.add.reduce([counts[client] for client in group])
+        found = np.asarray(answer(counts, group.tolist()), dtype=float)
+        fits = found.shape == (5,) and np.allclose(found * pooled.sum(), pooled)
+        require(fits, f"Seven clients, five classes, group {group.tolist()}: the shares are not those of {pooled}.")
 
 
-@exercise("5.2", "How far a group is from everybody")
+@exercise(
+    "5.2",
+    "How far a group is from everybody",
+    recipe="Everybody is a group, too. Subtract the two mixtures, square, add up, take the root.",
+)
 def distance(answer: Callable) -> None:
-    require(answer is not None, "Everybody is a group, too. Subtract the two mixtures, square, add up, take the root.")
     require(answer(SMALL, [0]) is not None, "Your function returns nothing: end it with return.")
     found = answer(SMALL, [0])
     require(np.ndim(found) == 0, f"One number, please. Yours has the shape {np.shape(found)}.")
@@ -58,13 +71,19 @@ def distance(answer: Callable) -> None:
         f"0.55^2 + 0.2^2 + 0.35^2 is {right:.3f}. You have {found:.3f}.",
     )
     require(np.isclose(answer(SMALL, [0, 1, 2]), 0), "All clients together are at distance 0 from everybody.")
+    rng = generator(2, "course check")
+    for _ in range(4):
+        counts, group = rng.integers(0, 9, (7, 5)) + 1, rng.choice(7, 3, replace=False).tolist()
+        right, found = mixture_distance(counts, group), answer(counts, group)
+        require(np.isclose(found, right), f"Group {group} of seven clients is {right:.3f} away, not {found:.3f}.")
 
 
-@exercise("5.3", "The next member of the group")
+@exercise(
+    "5.3",
+    "The next member of the group",
+    recipe="Try every client that is not in the group: how far is the group with it? Keep the nearest.",
+)
 def next_member(answer: Callable) -> None:
-    require(
-        answer is not None, "Try every client that is not in the group: how far is the group with it? Keep the nearest."
-    )
     counts = np.array([[9, 0, 0], [8, 1, 0], [0, 4, 5], [3, 3, 3]])
     found = answer(counts, [0])
     require(found is not None, "Your function returns nothing: end it with return.")
@@ -88,12 +107,12 @@ def next_member(answer: Callable) -> None:
         )
 
 
-@exercise("5.4", "Who wins the duels of a round")
+@exercise(
+    "5.4",
+    "Who wins the duels of a round",
+    recipe="Begin with one client: how many of the rewards are lower than its own, and how many higher?",
+)
 def duels(answer: Callable) -> None:
-    require(
-        answer is not None,
-        "Begin with one client: how many of the rewards are lower than its own, and how many higher?",
-    )
     rewards = np.array([-1.0, -3.0, -2.0, -3.0])
     found = answer(rewards)
     require(found is not None, "Your function returns nothing: end it with return.")
@@ -115,11 +134,19 @@ def duels(answer: Callable) -> None:
         np.array_equal(answer(more)[0], more),
         "With rewards 0 to 5 in any order, everybody wins as many duels as the reward says.",
     )
+    for seed in range(3):
+        tied = generator(seed, "duels").integers(0, 4, 8).astype(float)
+        won, lost = (np.asarray(part) for part in answer(tied))
+        right = [
+            [sum(own > other for other in tied) for own in tied],
+            [sum(own < other for other in tied) for own in tied],
+        ]
+        fits = won.tolist() == right[0] and lost.tolist() == right[1]
+        require(fits, f"Rewards {tied.tolist()}: a tie counts for nobody. You have {won.tolist()} and {lost.tolist()}.")
 
 
-@exercise("5.5", "Your own selector (open)")
+@exercise("5.5", "Your own selector (open)", recipe="Begin with a copy of `at_random` and change one thing.")
 def my_selector(answer: Selector) -> None:
-    require(answer is not None, "Begin with a copy of `at_random` and change one thing.")
     for clients, size, rounds in ((12, 3, 0), (12, 3, 4), (7, 2, 2)):
         first, again = (_asked(answer, clients, size, rounds) for _ in range(2))
         require(

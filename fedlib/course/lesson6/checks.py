@@ -1,21 +1,25 @@
 """Lesson 6, the server's step and the bill: the checks of its exercises."""
 
+import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 
-from fedlib.course.exercise import exercise, require
+from fedlib.course.exercise import NotYet, exercise, number_in, require, whole_number_in
 from fedlib.course.lesson6.problem import (
     ENERGY_J,
     PRICES,
     TIME_S,
     Valley,
     joules,
+    numbers_of,
     plan,
     sending_j,
     walk,
     walk_with,
 )
+from fedlib.problem.streams import generator
 
 
 def _same(found, right) -> bool:
@@ -51,12 +55,12 @@ def _parts(answer, names: str) -> None:
     )
 
 
-@exercise("6.1", "A server with momentum")
+@exercise(
+    "6.1",
+    "A server with momentum",
+    recipe="Average the models by size and subtract w: that is Delta. Then m = beta m + Delta, and w follows m.",
+)
 def momentum_step(answer):
-    require(
-        answer is not None,
-        "Average the models by size and subtract w: that is Delta. Then m = beta m + Delta, and w follows m.",
-    )
     w, models, sizes, still, m = _vectors([1, 2], [[3, 2], [1, 6]], [1, 3], [0, 0], [2, -2])
     before = [each.clone() for each in (w, m, models)]
     step = answer(w, still, models, sizes, 1.0, 0.0)
@@ -96,15 +100,25 @@ def momentum_step(answer):
         },
     )
     _untouched(before, [w, m, models])
+    draws = torch.Generator().manual_seed(1)
+    for clients, weights in ((5, 3), (2, 7)):
+        w, m = torch.rand(2, weights, generator=draws, dtype=torch.float64)
+        models = torch.rand(clients, weights, generator=draws, dtype=torch.float64)
+        sizes = torch.randint(1, 9, (clients,), generator=draws).double()
+        new_w, new_m = answer(w, m, models, sizes, 0.3, 0.8)
+        balanced = _same(sizes @ (models - w - (new_m - 0.8 * m)), torch.zeros(weights))  # m - beta m is Delta
+        require(balanced and _same(new_w - w, 0.3 * new_m), f"{clients} clients, {weights} weights: another step.")
 
 
-@exercise("6.2", "A server with Adam")
-def adam_step(answer):
-    require(
-        answer is not None,
+@exercise(
+    "6.2",
+    "A server with Adam",
+    recipe=(
         "Three lines: m keeps beta1 of itself and takes (1 - beta1) of Delta; v the same with beta2 and Delta squared; "
-        "then w.",
-    )
+        "then w."
+    ),
+)
+def adam_step(answer):
     w, still, delta = _vectors([10, 10], [0, 0], [3, -1])
     first = answer(w, still, still, delta, 1.0, 0.0, 0.0, 1.0)
     _parts(first, "w, m, v")
@@ -157,13 +171,15 @@ def adam_step(answer):
     )
 
 
-@exercise("6.3", "A bill that does not trust to luck")
-def bill(answer):
-    require(
-        answer is not None,
+@exercise(
+    "6.3",
+    "A bill that does not trust to luck",
+    recipe=(
         "Walk through the rounds, counted from 1, with a counter of good rounds in a row; "
-        "a round below the target sets it to 0.",
-    )
+        "a round below the target sets it to 0."
+    ),
+)
+def bill(answer):
     curve = [0.3, 0.8, 0.7, 0.6, 0.8, 0.85, 0.9, 0.6]
     found = answer(curve, 0.8, 20, 1)
     require(
@@ -192,19 +208,39 @@ def bill(answer):
         never is None,
         f"A curve that never stays at the target has no bill: return None. {never} would look like a price.",
     )
+    twice = [0.9, 0.9, 0.1, 0.9, 0.9]
+    found = answer(twice, 0.5, 20, 2)
+    require(found != 100, "The first time counts: two good rounds end in round 2, the later ones change nothing.")
+    require(found == 40, f"For {twice}, target 0.5 and patience 2 the bill is 40, not {found}.")
+    for seed in range(8):
+        rng = generator(seed, "course check")
+        curve, patience = rng.uniform(0, 1, 12).round(2).tolist(), int(rng.integers(1, 4))
+        due = _first_end(np.array(curve) >= 0.5, patience)
+        right, found = None if due is None else 7 * due, answer(curve, 0.5, 7, patience)
+        told = f"For {curve}, target 0.5, cost 7 and patience {patience} the bill is {right}, you have {found}."
+        require(found == right, told)
 
 
-@exercise("6.4", "Splitting the band")
-def best_share(answer):
-    require(
-        answer is not None,
+def _first_end(good: np.ndarray, patience: int) -> int | None:
+    """The first round, counted from 1, that ends so many good rounds in a row."""
+    ends = [end for end in range(patience, len(good) + 1) if good[end - patience : end].all()]
+    return ends[0] if ends else None
+
+
+@exercise(
+    "6.4",
+    "Splitting the band",
+    recipe=(
         "Try many shares b between 0 and 1. The devices spend sending_j(b, first) + sending_j(1 - b, second); "
-        "return the b with the least sum.",
-    )
+        "return the b with the least sum."
+    ),
+)
+def best_share(answer):
     for first, second in ((50.0, 50.0), (1.5, 1e5), (300.0, 20.0)):
-        share = answer(first, second)
-        one_number = isinstance(share, int | float) and 0 < share < 1
-        require(one_number, f"Return one number between 0 and 1, the first device's share. You returned {share}.")
+        found = answer(first, second)
+        share = number_in(found)
+        if share is None or not 0 < share < 1:
+            raise NotYet(f"Return one number between 0 and 1, the first device's share. You returned {found}.")
         spent = {b: sending_j(b, first) + sending_j(1 - b, second) for b in (share, 1 - share, *_beside(share))}
         told = f"With snr {first:g} and {second:g} you give the first device {share:.3f}, for {spent[share]:.4f} J."
         mixed_up = spent[1 - share] < spent[share] * (1 - 1e-9)
@@ -219,16 +255,23 @@ def _beside(share: float) -> tuple[float, float]:
     return max(share - 0.02, share / 2), min(share + 0.02, (1 + share) / 2)
 
 
-@exercise("6.5", "Under a budget (open)")
+@exercise(
+    "6.5",
+    "Under a budget (open)",
+    recipe="Take the table of joules: for each method, rounds = the smaller of 120 s / deadline and 150 J / joules. "
+    "Choose by that and by the race, and say in `reason` what a rival would have got.",
+)
 def choice(answer):
     keys = ("method", "rounds", "deadline_s", "reason")
     form = f"The choice is a dictionary with the keys {', '.join(keys)}. Start from the price list."
     require(isinstance(answer, dict) and set(keys) <= answer.keys(), form)
     method, rounds, deadline_s, reason = (answer[key] for key in keys)
     require(method in PRICES, f"{method!r} is not on the price list. It has: {', '.join(PRICES)}.")
-    require(isinstance(rounds, int) and rounds > 0, f"rounds must be a whole number above 0; yours is {rounds!r}.")
-    seconds_given = isinstance(deadline_s, int | float) and deadline_s > 0
-    require(seconds_given, f"deadline_s is a number of seconds above 0; yours is {deadline_s!r}.")
+    whole, seconds_each = whole_number_in(rounds), number_in(deadline_s)
+    require(whole is not None and whole > 0, f"rounds must be a whole number above 0; yours is {rounds!r}.")
+    if seconds_each is None or seconds_each <= 0:
+        raise NotYet(f"deadline_s is a number of seconds above 0; yours is {deadline_s!r}.")
+    deadline_s = seconds_each
     reach = plan(method, deadline_s).feasibility
     require(reach.feasible, f"{deadline_s:g} s are too short for a round of {method}. {reach.explain()}")
     seconds, spent = rounds * deadline_s, rounds * joules(method, deadline_s)
@@ -239,7 +282,19 @@ def choice(answer):
     )
     left = f"You use {seconds:g} of {TIME_S:g} s and {spent:.0f} of {ENERGY_J:g} J: half of both is left. More rounds?"
     require(max(seconds / TIME_S, spent / ENERGY_J) > 0.5, left)
-    words = len(str(reason).split())
+    _argued(method, str(reason))
+
+
+def _argued(method: str, reason: str) -> None:
+    """A reason compares the choice with another method, by a number of the lesson; whether it convinces, people say."""
+    words = {word.lower() for word in re.findall(r"[A-Za-z]{2,}", reason)}
+    require(len(words) >= 12, f"Argue with at least a dozen different words; yours are {len(words)}.")
+    rivals = [name for name in PRICES if name != method and re.search(rf"\b{name}\b", reason)]
+    require(rivals, f"Compare {method} with another method of the price list, by its name.")
+    told = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", reason)}
+    known = {name: numbers_of(name) for name in rivals}
     require(
-        words >= 12, f"Give a reason of at least a dozen words that names a number of this lesson; yours has {words}."
+        any(told & numbers for numbers in known.values()),
+        f"Give a number for {rivals[0]}: its models sent or passes per round, the joules of a round from the table, or "
+        "the rounds that the budgets allow it.",
     )

@@ -347,6 +347,17 @@ def longest_training(method: str) -> tuple[float, int]:
     return float(deadlines_s[longest]), int(rounds[longest])
 
 
+DEADLINES_S = [4, 5, 6, 8, 10, 12, 15]  # of the price list
+
+
+def numbers_of(method: str) -> set[float]:
+    """What the lesson tells about a method's cost: models and passes per round, joules as printed, most rounds."""
+    price = PRICES[method]
+    told = [joules(method, deadline_s) for deadline_s in DEADLINES_S]
+    printed = {round(energy_j, digits) for energy_j in told if not np.isnan(energy_j) for digits in (0, 1)}
+    return printed | {float(price.models), float(price.passes), float(longest_training(method)[1])}
+
+
 def outcome(choice: dict, frame: pd.DataFrame) -> pd.DataFrame:
     """What the choice would have reached, and what every method would with its longest training."""
     rows = {f"your choice: {choice['method']}": (choice["method"], choice["deadline_s"], choice["rounds"])}
