@@ -147,9 +147,9 @@ def draw(ax: Axes, toy: Toy, journey: ClientWalks, round: int = 1) -> Axes:
     for client, walk in enumerate(journey.walks[round - 1]):
         look = {"color": COLOURS[client], "marker": MARKERS[client]}
         ax.plot(*walk.T, markersize=3.5, linewidth=1.2, label=f"client {client + 1} in round {round}", **look)
-        ax.plot(
-            *toy.minima[client], markersize=11, markerfacecolor="none", markeredgewidth=1.8, linestyle="none", **look
-        )
+        own = f"its own minimum, client {client + 1}"
+        hollow = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.8, "linestyle": "none"}
+        ax.plot(*toy.minima[client], label=own, **hollow, **look)
     ax.plot(*journey.averages.T, "D-", color="black", markersize=4, linewidth=0.9, label="the server, round by round")
     ax.plot(*toy.optimum, "*", color=COLOURS[3], markersize=17, markeredgecolor="white", label="the optimum", zorder=5)
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="first weight", ylabel="second weight")
@@ -170,6 +170,11 @@ def picture(toy: Toy, journey: ClientWalks, title: str = "") -> Figure:
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", width_ratios=[1.25, 1])
     draw(left, toy, journey).set_title(title)
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False, fontsize=9)
-    right.plot(np.maximum(toy.distance(journey.averages), 1e-4), "D-", color="black", markersize=4)
-    far_axis(right).set(xlabel="communication round", ylim=(0.8e-4, 6), title="does the server arrive?")
+    far = toy.distance(journey.averages)
+    right.plot(far, "D-", color="black", markersize=4, label="the server")
+    right.axhline(0, color=COLOURS[3], linestyle="--", linewidth=1.5, label="the optimum")
+    end = f"{far[-1]:.2f}" if far[-1] < 100 else "far"
+    right.set(xlabel="communication round", ylabel="distance to the optimum", ylim=(-0.1, 3))
+    right.set_title(f"after {len(far) - 1} rounds: {end} away")
+    right.legend(loc="upper right")
     return fig

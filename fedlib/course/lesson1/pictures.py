@@ -6,7 +6,10 @@ import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from fedlib.course.lesson1.problem import CLASSES, Characters
@@ -53,11 +56,25 @@ def _map(counts: np.ndarray, ax: Axes, title: str) -> None:
 def kinds(
     splits: dict[str, list[np.ndarray]], labels: np.ndarray, characters: Characters, writers: np.ndarray
 ) -> Figure:
-    """The first picture: who holds what in each split, and a map of the same form with a picture in each cell."""
+    """The first picture: who holds what in each split, in one scale of colours, and a map of pictures."""
+    counts = {name: skew.class_counts(labels, parts, CLASSES) for name, parts in splits.items()}
+    most = max(table.max() for table in counts.values())
     fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
-    for ax, (name, parts) in zip(axes.flat, splits.items(), strict=False):
-        _map(skew.class_counts(labels, parts, CLASSES), ax, name)
+    for ax, (name, table) in zip(axes.flat, counts.items(), strict=False):
+        look = {"cmap": "mako_r", "vmin": 0, "vmax": most, "cbar": False, "linewidths": 2, "fmt": "d", "annot": True}
+        seaborn.heatmap(
+            table.T[::-1],
+            mask=table.T[::-1] == 0,
+            ax=ax,
+            yticklabels=[str(digit) for digit in reversed(range(CLASSES))],
+            **look,
+        )
+        ax.set(title=name, xlabel="client", ylabel="digit")
+        ax.tick_params(rotation=0, length=0)
+        ax.grid(False)
     _gallery(characters, writers, axes.flat[-1])
+    scale = ScalarMappable(Normalize(0, most), seaborn.color_palette("mako_r", as_cmap=True))
+    fig.colorbar(scale, ax=axes, label="samples, one scale for all three maps", shrink=0.6)
     return fig
 
 
@@ -77,11 +94,37 @@ def hands(characters: Characters, character: str, writers: np.ndarray, count: in
     return fig
 
 
-def lookalikes(characters: Characters, names: str, writers: np.ndarray) -> Figure:
-    """Several characters, a row each, by several writers, a column each."""
-    fig = plt.figure(figsize=(1.1 * len(writers), 1.1 * len(names)), layout="constrained")
-    _written(fig, characters, names, writers, 1)
-    return fig
+NAMES = {"0": "digit zero", "O": "capital o", "1": "digit one", "l": "small L", "I": "capital i"}
+
+
+def lookalikes(
+    characters: Characters, groups: tuple[str, ...], writers: np.ndarray, seed: int
+) -> tuple[Figure, pd.DataFrame]:
+    """A row per group of characters that look alike, each cell one of them at random; and what they truly are."""
+    rng = generator(seed, "look-alikes")
+    drawn = {f"row {row}": rng.permuted(_repeated(group, len(writers))) for row, group in enumerate(groups, 1)}
+    shape = {"figsize": (1.1 * len(writers), 1.5 * len(groups)), "layout": "constrained", "squeeze": False}
+    fig, axes = plt.subplots(len(groups), len(writers), **shape)
+    for line, (row, names) in zip(axes, drawn.items(), strict=True):
+        for ax, name, writer in zip(line, names, writers, strict=True):
+            _picture(ax, characters.pick(str(name), writer, 1)[0])
+        line[0].set_ylabel(row, rotation=0, labelpad=24, va="center")
+    for number, ax in enumerate(axes[-1], 1):
+        ax.set_xlabel(str(number))
+    truth = pd.DataFrame(drawn, index=range(1, len(writers) + 1)).T
+    return fig, truth.map(NAMES.__getitem__).rename_axis("what they are")
+
+
+def _repeated(group: str, count: int) -> np.ndarray:
+    """The group's characters in turn, `count` in all."""
+    return np.array(list(group * count)[:count])
+
+
+def _picture(ax: Axes, image: np.ndarray) -> None:
+    """Black on white, without a frame."""
+    ax.imshow(255 - image, cmap="gray", vmin=0, vmax=255)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
 
 
 def _written(fig: Figure, characters: Characters, names: str, writers: np.ndarray, count: int) -> None:
@@ -90,9 +133,7 @@ def _written(fig: Figure, characters: Characters, names: str, writers: np.ndarra
         pictures = np.concatenate([characters.pick(name, writer, count) for name in names])
         for row, picture in enumerate(pictures):
             ax = axes[row, column]
-            ax.imshow(255 - picture, cmap="gray", vmin=0, vmax=255)
-            ax.set(xticks=[], yticks=[])
-            ax.spines[:].set_visible(False)
+            _picture(ax, picture)
             if column == 0 and row % count == 0:
                 ax.set_ylabel(f"“{names[row // count]}”", rotation=0, labelpad=16, va="center")
         axes[-1, column].set_xlabel(f"writer {writer}", fontsize="small")

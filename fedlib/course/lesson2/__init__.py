@@ -14,6 +14,7 @@ from fedlib.course.lesson2.pictures import (
     line_picture,
     resting_places,
     samples,
+    unequal_steps,
     work_picture,
 )
 from fedlib.course.lesson2.problem import DEALS, LR, ROUNDS, STEPS, between, digits, local_work, pairs, trained
@@ -39,6 +40,7 @@ __all__ = [
     "resting_places",
     "samples",
     "trained",
+    "unequal_steps",
     "walk",
     "work_picture",
 ]

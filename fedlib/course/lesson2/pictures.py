@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 import seaborn
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from fedlib import engine
-from fedlib.course import start, toy
+from fedlib.course import toy
 from fedlib.course.lesson2.problem import LR, ROUNDS, STEPS, WORK, between, digits, pairs, ten, test_loss_of
 from fedlib.problem.federation import Federation
 from fedlib.report import drift, sliders
@@ -82,7 +84,54 @@ def drifts(model: torch.Tensor, deals: list[str], epochs: int) -> tuple[Figure, 
     """Ten clients of each deal train `model` once: where they go, and what their models know then."""
     found = {name: drift.measure(ten(digits(name)), model, engine.Work(**WORK, epochs=epochs)) for name in deals}
     table = pd.concat({name: each.table().iloc[0] for name, each in found.items()}, axis=1)
-    return start.drifts(found), table.round(2)
+    by_chance = pd.DataFrame(dict.fromkeys(deals, 1 / np.sqrt(10)), index=["kept by ten unrelated moves"])
+    return _drift_picture(found), pd.concat([table.iloc[:2], by_chance, table.iloc[2:]]).round(2)
+
+
+def _drift_picture(found: dict[str, drift.Drift]) -> Figure:
+    """A column per deal, in common scales: the clients' moves above, what their models know below."""
+    fig, axes = plt.subplots(
+        2, len(found), figsize=(4 * len(found), 7), sharex="row", sharey="row", layout="constrained"
+    )
+    reach = 1.08 * max(each.length.max() for each in found.values())
+    for (above, below), (name, each) in zip(axes.T, found.items(), strict=True):
+        for length, angle in zip(each.length, np.radians(each.angle), strict=True):
+            _move(above, length * np.cos(angle), length * np.sin(angle), toy.COLOURS[0], 1.3)
+        _move(above, each.server_length, 0.0, "black", 3)
+        above.set(title=f"{name}: {each.kept:.2f} kept", xlim=(-0.1, reach), ylim=(-0.06, reach), aspect="equal")
+        above.set_xlabel("along the average (black)")
+        rows = np.vstack([each.recall, np.full(10, np.nan), each.server_recall])
+        image = below.imshow(rows, cmap="mako_r", vmin=0, vmax=1, aspect="auto")
+        below.set(xlabel="digit", xticks=range(10), yticks=[*range(10), 11])
+        below.set_yticklabels([*map(str, range(10)), "average"])
+        below.tick_params(length=0)
+        below.grid(False)
+    axes[0, 0].set_ylabel("away from it")
+    axes[1, 0].set_ylabel("client")
+    fig.colorbar(image, ax=axes[1], label="test digits got right", format=PercentFormatter(1))
+    return fig
+
+
+def _move(ax: Axes, x: float, y: float, colour: Any, width: float) -> None:
+    look = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", (x, y), (0, 0), arrowprops=look)
+
+
+def unequal_steps(steps: tuple[int, ...], rates: list[float]) -> pd.DataFrame:
+    """Clients with one curvature and unequal numbers of local steps: how far from the optimum FedAvg rests.
+
+    The last column divides every client's move by its number of steps, as FedNova does.
+    """
+    clients, many = toy.clients(apart=1, bend=0), np.array(steps)
+    rows = {}
+    for lr in rates:
+        places = {
+            f"{STEPS} steps each": toy.resting_place(clients, lr, STEPS),
+            f"{', '.join(map(str, steps))} steps": toy.resting_place(clients, lr, many),
+            "the same, divided by steps": toy.resting_place(clients, lr, many, weights=1 / many),
+        }
+        rows[f"lr {lr:g}"] = {name: float(clients.distance(place)) for name, place in places.items()}
+    return pd.DataFrame(rows).T.rename_axis("distance of the fixed point to the optimum").round(3)
 
 
 def budgets(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -12,7 +12,17 @@ from fedlib.course.lesson3.checks import (
     proximal_gradient,
     surrogate_gradient,
 )
-from fedlib.course.lesson3.pictures import endurance, explored, explorer, gallery, noise_picture, springs, yours
+from fedlib.course.lesson3.pictures import (
+    curves,
+    endurance,
+    explored,
+    explorer,
+    gains_picture,
+    gallery,
+    noise_picture,
+    springs,
+    yours,
+)
 from fedlib.course.lesson3.problem import ROUNDS, acfmo_ablation, acfmo_parts, compared, ends, noise, partly, tuned
 
 __all__ = [
@@ -21,10 +31,12 @@ __all__ = [
     "acfmo_parts",
     "compared",
     "controlled_step",
+    "curves",
     "ends",
     "endurance",
     "explored",
     "explorer",
+    "gains_picture",
     "gallery",
     "my_direction",
     "noise",

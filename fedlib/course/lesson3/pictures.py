@@ -1,15 +1,20 @@
 """Lesson 3, correcting the client: walks, resting places and noise."""
 
 from collections.abc import Callable
+from typing import Any
 
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from fedlib.course import toy
 from fedlib.course.lesson3.problem import CORRECTIONS, LR, ROUNDS, STEPS, anchored, fcbafl, fedprox, scaffold
+from fedlib.judging.statistics import estimate
 from fedlib.report import sliders
 
 
@@ -48,6 +53,9 @@ def springs(strengths: list[float]) -> tuple[Figure, pd.DataFrame]:
     return fig, table.set_index("mu").T.round(2)
 
 
+RUNS_AWAY = 10.0  # a server this far from the optimum does not come back
+
+
 def endurance(steps: list[int], lr: float, rounds: int = 60) -> tuple[Figure, pd.DataFrame]:
     """How far from the optimum each correction is after many rounds, over the number of local steps."""
     clients = toy.clients()
@@ -56,17 +64,51 @@ def endurance(steps: list[int], lr: float, rounds: int = 60) -> tuple[Figure, pd
         name: [float(clients.distance(toy.travel(clients, rounds, lr, many, way).averages[-1])) for many in steps]
         for name, way in shown.items()
     }
-    fig, ax = plt.subplots(figsize=(8.5, 4.4), layout="constrained")
-    for number, (name, far) in enumerate(table.items()):
-        ax.plot(steps, np.clip(far, 1e-4, 10), marker="osv^DX"[number], markersize=6, label=name)
-    toy.far_axis(ax, f"distance after {rounds} rounds").set(xscale="log", xlabel="local steps", ylim=(0.6e-4, 30))
-    ax.axhline(10, color="0.5", linestyle=":", linewidth=1)
-    ax.text(steps[0], 12, "run away", fontsize=9, color="0.35")
-    ax.set_xticks(steps, [str(number) for number in steps])
-    ax.minorticks_off()
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     numbers = pd.DataFrame(table, index=pd.Index(steps, name="local steps")).T
-    return fig, numbers.map(lambda far: f"{far:.3f}" if far < 10 else "runs away")
+    words = numbers.map(lambda far: "arrives" if far < 0.001 else f"{far:.3f}" if far < RUNS_AWAY else "runs away")
+    fig, ax = plt.subplots(figsize=(8.5, 3.6), layout="constrained")
+    shade = np.log10(numbers.clip(1e-3, RUNS_AWAY))
+    seaborn.heatmap(shade, annot=words, fmt="", cmap="rocket_r", vmin=-3, vmax=1.3, cbar=False, linewidths=2, ax=ax)
+    ax.set(xlabel="local steps", ylabel="", title=f"distance to the optimum after {rounds} rounds")
+    ax.tick_params(rotation=0, length=0)
+    return fig, words
+
+
+def curves(frame: pd.DataFrame) -> Figure:
+    """One panel per rival of FedAvg: means over seeds with their 95% intervals, FedAvg dashed."""
+    rivals = [name for name in frame["method"].unique() if name != "FedAvg"]
+    shape = {"figsize": (3.2 * len(rivals), 3.6), "sharey": True, "layout": "constrained"}
+    fig, axes = plt.subplots(1, len(rivals), **shape)
+    for ax, name, colour in zip(axes, rivals, toy.COLOURS[1:], strict=False):
+        _band(ax, frame, "FedAvg", "0.35", "--")
+        _band(ax, frame, name, colour, "-")
+        ax.set(title=name, xlabel="round", ylim=(0.5, 0.95), xlim=(0, frame["round"].max()))
+        ax.legend(loc="lower right", fontsize=9)
+    axes[0].set_ylabel("test accuracy")
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1))
+    return fig
+
+
+def _band(ax: Axes, frame: pd.DataFrame, name: str, colour: Any, dash: str) -> None:
+    """The mean over seeds and its 95% interval, round by round."""
+    by_round = frame[frame["method"] == name].groupby("round")["accuracy"]
+    low, high = zip(*(estimate(values).interval() or (np.nan, np.nan) for _, values in by_round), strict=True)
+    mean = by_round.mean()
+    ax.fill_between(mean.index, low, high, color=colour, alpha=0.25, linewidth=0)
+    ax.plot(mean.index, mean, color=colour, linestyle=dash, linewidth=1.8, label=name)
+
+
+def gains_picture(gains: dict[str, tuple[float, float, float]]) -> Figure:
+    """Mean gains over FedAvg with their intervals, in points; zero is no gain."""
+    fig, ax = plt.subplots(figsize=(7.5, 0.8 + 0.5 * len(gains)), layout="constrained")
+    for place, (mean, low, high) in enumerate(gains.values()):
+        ax.errorbar(
+            100 * mean, place, xerr=[[100 * (mean - low)], [100 * (high - mean)]], fmt="o", capsize=4, color="C0"
+        )
+    ax.axvline(0, color="black", linewidth=1)
+    ax.set(yticks=range(len(gains)), yticklabels=list(gains), xlabel="gain over FedAvg in points, 95% interval")
+    ax.invert_yaxis()
+    return fig
 
 
 CHOICES: dict[str, Callable[[float], toy.Direction]] = {

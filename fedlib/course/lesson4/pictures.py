@@ -7,6 +7,7 @@ import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 
@@ -33,12 +34,15 @@ from fedlib.runs.study import execute
 
 def topologies() -> tuple[Figure, pd.DataFrame]:
     """Star, hierarchy, ring, and rings under a server, six devices each; and who averages what."""
-    fig, panels = plt.subplots(1, 4, figsize=(13, 3.5), layout="constrained")
+    fig, panels = plt.subplots(1, 4, figsize=(13, 3.9), layout="constrained")
     draws = {"star": _star, "hierarchy": _hierarchy, "ring": _ring, "rings under a server": _rings}
     for axes, (name, draw) in zip(panels, draws.items(), strict=True):
         axes.set(xlim=(-1.3, 1.3), ylim=(-1.35, 1.3), aspect="equal", title=name)
         axes.axis("off")
         draw(axes)
+    kinds = {"down: from a server": DOWN, "up: to a server": UP, "on: to the next device": RING}
+    lines = [Line2D([], [], color=colour, marker=">", label=name) for name, colour in kinds.items()]
+    fig.legend(handles=lines, loc="outside lower center", ncols=3, frameon=False)
     rows = [
         ("star", "FedAvg", "the cloud, once a round", 1),
         ("hierarchy", "HierFAVG", "edge servers several times, then the cloud", 1),
@@ -50,8 +54,8 @@ def topologies() -> tuple[Figure, pd.DataFrame]:
 
 
 def _around(centre: tuple[float, float], radius: float, count: int) -> list[tuple[float, float]]:
-    """Places on a circle, clockwise from the top left."""
-    angles = 0.75 * np.pi - 2 * np.pi * np.arange(count) / count
+    """Places on a circle, clockwise from the top."""
+    angles = np.pi / 2 - 2 * np.pi * np.arange(count) / count
     return [(centre[0] + radius * np.cos(angle), centre[1] + radius * np.sin(angle)) for angle in angles]
 
 
@@ -67,8 +71,11 @@ def _link(axes: Axes, start, end, colour, bend: float = 0.0) -> None:
 
 
 def _both_ways(axes: Axes, server, place) -> None:
-    _link(axes, server, place, DOWN, 0.15)
-    _link(axes, place, server, UP, 0.15)
+    """Two straight arrows side by side, the way down and the way up."""
+    along = np.subtract(place, server)
+    aside = 0.055 * np.array([along[1], -along[0]]) / np.hypot(*along)
+    _link(axes, server + aside, place + aside, DOWN)
+    _link(axes, place - aside, server - aside, UP)
 
 
 def _star(axes: Axes) -> None:
@@ -99,12 +106,12 @@ def _ring(axes: Axes) -> None:
 def _rings(axes: Axes) -> None:
     for x, first in ((-0.7, 1), (0.7, 4)):
         _both_ways(axes, (0, 1.05), (x, 0.25))
-        places = _around((x, -0.7), 0.44, 3)
+        places = [(x - 0.4, -0.45), (x, -1.05), (x + 0.4, -0.45)]
         for k, place in enumerate(places):
-            _link(axes, place, places[(k + 1) % 3], RING, -0.25)
+            _link(axes, place, places[(k + 1) % 3], RING, 0.0)
             _node(axes, place, str(first + k), DEVICE)
-        _link(axes, (x, 0.25), places[0], DOWN, 0.1)
-        _link(axes, places[2], (x, 0.25), UP, -0.75)
+        _link(axes, (x, 0.25), places[0], DOWN)
+        _link(axes, places[2], (x, 0.25), UP)
         _node(axes, (x, 0.25), "edge", SERVER, "s")
     _node(axes, (0, 1.05), "cloud", SERVER, "s")
 

@@ -31,6 +31,7 @@ from fedlib.course.lesson5.problem import (
     standings,
     world,
 )
+from fedlib.judging.statistics import estimate
 from fedlib.problem import skew
 from fedlib.problem.streams import generator
 from fedlib.report import plots
@@ -144,27 +145,36 @@ def rewards_picture(moments: tuple[int, ...], name: str = "mixed") -> tuple[Figu
     return fig, pd.DataFrame(rows).T.round(2)
 
 
-def bandit_picture(rounds: int) -> tuple[Figure, pd.DataFrame]:
-    """Whom the bandit invites over the rounds, in both worlds: the skewness of the participants."""
+def bandit_picture(rounds: int, seeds: range) -> tuple[Figure, pd.DataFrame]:
+    """Whom the bandit invites over the rounds, in both worlds: mean skewness of the participants, mean over seeds."""
     fig, panels = plt.subplots(1, len(WORLDS), figsize=(11, 3.6), sharey=True, layout="constrained")
     rows = {}
     for axes, name in zip(panels, WORLDS, strict=True):
-        truth = alphas(name)
-        chosen = truth[after(name, rounds, duelling_bandit)["chosen"].numpy()]  # (rounds, size)
-        when = np.repeat(np.arange(1, rounds + 1), SIZE)
-        axes.scatter(when, chosen.ravel(), s=14, color=COLOURS[0], alpha=0.6, label="a participant")
-        axes.plot(range(1, rounds + 1), chosen.mean(axis=1), color=COLOURS[3], label="mean of the round")
-        axes.axhline(truth.mean(), color="0.3", linestyle=":", label="mean of all clients")
-        axes.set(title=name, xlabel="round", ylim=(-0.03, 1.03))
+        above = np.stack([_above_all(name, rounds, seed) for seed in seeds])  # (seeds, rounds)
+        intervals = np.array([estimate(column).interval() for column in above.T])
+        when = np.arange(1, rounds + 1)
+        axes.fill_between(when, *intervals.T, color=COLOURS[0], alpha=0.25, linewidth=0, label="95% interval")
+        axes.plot(when, above.mean(axis=0), "o-", markersize=3, color=COLOURS[0], label=f"mean over {len(seeds)} seeds")
+        axes.axhline(0, color="0.3", linestyle=":", label="as skewed as all clients")
+        axes.set(title=name, xlabel="round")
         half = rounds // 2
-        rows[name] = {
-            "all clients": truth.mean(),
-            "first half": chosen[:half].mean(),
-            "second half": chosen[half:].mean(),
-        }
-    panels[0].set_ylabel("skewness $\\alpha$")
-    panels[0].legend(fontsize=9, loc="lower left")
-    return fig, pd.DataFrame(rows).T.round(2).rename_axis("mean skewness")
+        parts = {"first half": above[:, :half], "second half": above[:, half:]}
+        rows[name] = {part: _with_interval(values.mean(axis=1)) for part, values in parts.items()}
+    panels[0].set_ylabel("participants' skewness\nminus that of all clients")
+    panels[1].legend(fontsize=9, loc="lower left")
+    return fig, pd.DataFrame(rows).T.rename_axis("skewness above that of all clients")
+
+
+def _above_all(name: str, rounds: int, seed: int) -> np.ndarray:
+    """How much more skewed than the average client the bandit's participants are, round by round."""
+    truth = alphas(name, seed)
+    chosen = after(name, rounds, duelling_bandit, seed)["chosen"].numpy()
+    return truth[chosen].mean(axis=1) - truth.mean()
+
+
+def _with_interval(values: np.ndarray) -> str:
+    low, high = estimate(values).interval() or (np.nan, np.nan)
+    return f"{values.mean():+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def tournament(mine: Selector | None = None) -> tuple[Figure, pd.DataFrame]:

@@ -23,7 +23,7 @@ from fedlib.runs.simulation import Progress, simulate
 from fedlib.selection import bandit, skewness
 
 CLIENTS, SIZE = 30, 5  # clients; participants per round
-ROUNDS, SEEDS = 16, range(3)
+ROUNDS, SEEDS = 16, range(5)
 WORK = {"lr": 0.1, "batch": 10, "epochs": 3}
 COMMON = {"data_set": "mnist", "clients": CLIENTS, "network": "mlp200", "test_samples": 1000}
 WORLDS = {

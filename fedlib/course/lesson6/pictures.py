@@ -8,8 +8,17 @@ import seaborn
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from fedlib.course.lesson6.problem import SERVERS, Valley, sending_j, three_plans, three_servers, tried, whole_cell
+from fedlib.course.lesson6.problem import (
+    SERVERS,
+    Valley,
+    mean_and_interval,
+    sending_j,
+    three_plans,
+    three_servers,
+    whole_cell,
+)
 from fedlib.report import sliders
+from fedlib.runs.tuning import Sweep
 
 COLOURS = seaborn.color_palette("colorblind")
 
@@ -50,34 +59,47 @@ def valley_explorer(rounds: int, beta: float, server_lr: float, angle: float) ->
     )
 
 
-def tuning_curves(tuned: pd.DataFrame) -> Figure:
-    """Accuracy over the tuned rate: clients' rates left, servers' rates right."""
-    fig, axes = plt.subplots(1, 2, figsize=(9.5, 4.4), sharey=True, layout="constrained")
-    scores = tried(tuned)
-    for ax, knob, whose in zip(axes, ("lr", "server_lr"), ("clients'", "server's"), strict=True):
-        names = [name for name, (_, _, own, _) in SERVERS.items() if own == knob]
-        own = scores[scores["method"].isin(names)]
-        look = {"hue": "method", "style": "method", "hue_order": names, "style_order": names, "markers": True}
-        seaborn.lineplot(own, x="value", y="accuracy", ax=ax, **look)
-        ax.set(xscale="log", title=f"tuned: the {whose} rate", xlabel="rate", ylabel="accuracy, mean over rounds")
-        ax.set_xticks(values := sorted(own["value"].unique()), [f"{value:g}" for value in values])
+def tuning_curves(tuned: Sweep) -> Figure:
+    """A panel per method: held-out accuracy over the clients' rate, a line per value of its second knob."""
+    fig, axes = plt.subplots(2, 4, figsize=(13, 6), sharey=True, layout="constrained")
+    means = tuned.means()
+    for ax, name in zip(axes.flat, SERVERS, strict=False):
+        tries = means[means["method"] == name]
+        second = next((option for option in tuned.best[name] if option != "lr"), None)
+        lines = tries.groupby(second) if second else [(None, tries)]
+        for place, (value, line) in enumerate(lines):
+            line = line.sort_values("lr")
+            label = f"{KNOBS[second]} {value:g}" if second else None
+            ax.plot(line["lr"], line["score"], marker="osD^vPX*"[place % 8], color=COLOURS[place], label=label)
+        best = tries.loc[tries["score"].idxmax()]
+        ax.plot(best["lr"], best["score"], "o", markersize=14, markerfacecolor="none", color="black")
+        ax.set(xscale="log", title=name, xlabel="clients' rate")
+        ax.set_xticks(values := sorted(tries["lr"].unique()), [f"{value:.2g}" for value in values], fontsize=8)
         ax.minorticks_off()
-        ax.legend(title=None, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, frameon=False)
+        if second:
+            ax.legend(fontsize=8)
+    axes.flat[-1].axis("off")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("held-out accuracy")
+        ax.yaxis.set_major_formatter(PercentFormatter(1))
     return fig
 
 
+KNOBS = {"server_lr": "server's rate", "eta": "eta"}
+
+
 def race_curves(frame: pd.DataFrame, target: float) -> Figure:
-    """A panel a server: its mean accuracy over seeds with the span of the seeds, and FedAvg's for comparison."""
-    mean = frame.pivot_table(index="round", columns="method", values="accuracy", sort=False)
-    rivals = [name for name in mean if name != "FedAvg"]
-    fig, axes = plt.subplots(2, 3, figsize=(10, 5.6), sharex=True, sharey=True, layout="constrained")
+    """A panel per rival of FedAvg: means over seeds with their 95% intervals, and FedAvg's in grey."""
+    rivals = [name for name in frame["method"].unique() if name != "FedAvg"]
+    fig, axes = plt.subplots(2, 3, figsize=(11, 6), sharex=True, sharey=True, layout="constrained")
     for ax, name, colour in zip(axes.flat, rivals, COLOURS[1:], strict=False):
-        seeds = frame[frame["method"] == name].pivot(index="round", columns="seed", values="accuracy")
-        ax.fill_between(seeds.index, seeds.min(axis=1), seeds.max(axis=1), color=colour, alpha=0.25, linewidth=0)
-        ax.plot(mean["FedAvg"], color="0.35", linestyle="--", linewidth=1.4, label="FedAvg")
-        ax.plot(mean[name], color=colour, linewidth=2, label=name)
+        for method, look in (("FedAvg", {"color": "0.35", "linestyle": "--"}), (name, {"color": colour})):
+            seeds = frame[frame["method"] == method].pivot(index="round", columns="seed", values="accuracy")
+            mean, low, high = np.array([mean_and_interval(row) for row in seeds.to_numpy()]).T
+            ax.fill_between(seeds.index, low, high, color=look["color"], alpha=0.22, linewidth=0)
+            ax.plot(seeds.index, mean, linewidth=1.8, label=method, **look)
         ax.axhline(target, color="black", linewidth=0.8, linestyle=":")
-        ax.set(title=name, ylim=(0.5, 0.95))
+        ax.set(title=name, ylim=(0.6, 0.93))
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         ax.legend(loc="lower right", fontsize=9)
     fig.supxlabel("communication round", fontsize=11)
@@ -86,23 +108,18 @@ def race_curves(frame: pd.DataFrame, target: float) -> Figure:
 
 
 def bill_bars(table: pd.DataFrame) -> Figure:
-    """Two currencies side by side: rounds and models sent; the cheapest stands out."""
-    fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
-    for ax, currency in zip(axes, ("rounds", "models sent"), strict=True):
-        values = table[currency]
-        ax.barh(
-            table.index, values.fillna(0), color=[COLOURS[2] if each == values.min() else "0.72" for each in values]
-        )
-        for position, value in enumerate(values):
-            ax.text(
-                np.nan_to_num(value),
-                position,
-                " never" if np.isnan(value) else f" {value:.0f}",
-                va="center",
-                fontsize=9,
-            )
-        ax.set(title=currency, xlim=(0, 1.2 * values.max()))
-        ax.grid(False)
+    """Two currencies side by side, means with their 95% intervals; nobody is declared the winner."""
+    fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
+    currencies = {"rounds": ("low", "high"), "models sent": ("models low", "models high")}
+    for ax, (currency, (low, high)) in zip(axes, currencies.items(), strict=True):
+        for place, row in enumerate(table.to_dict("records")):
+            if np.isnan(row[currency]):
+                ax.text(0, place, f"  only {row['seeds that arrive']:.0f} seeds arrive", va="center", fontsize=9)
+                continue
+            spread = [[row[currency] - row[low]], [row[high] - row[currency]]]
+            ax.errorbar(row[currency], place, xerr=spread, fmt="o", color=COLOURS[0], capsize=4)
+        ax.set(title=f"{currency}, 95% interval", xlim=(0, 1.1 * table[high].max()))
+    axes[0].set_yticks(range(len(table)), table.index)
     axes[0].invert_yaxis()
     return fig
 

@@ -4,8 +4,8 @@ The methods of `fedlib.algorithms.fedopt` themselves walk in the valley: `InTheV
 else.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from math import cos, log2, radians, sin
 from typing import Any, cast
 
@@ -16,9 +16,12 @@ import torch
 from fedlib import wireless
 from fedlib.algorithms import REGISTRY, create
 from fedlib.judging import transfers
+from fedlib.judging.statistics import estimate
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
+from fedlib.runs import tuning
 from fedlib.runs.study import Run
+from fedlib.runs.tuning import Sweep
 from fedlib.wireless import Scenario
 from fedlib.wireless.devices import WATT_PER_DBM
 
@@ -106,9 +109,12 @@ def losses(paths: dict[str, np.ndarray], valley: Valley) -> pd.DataFrame:
 
 
 def three_servers(valley: Valley, rounds: int, beta: float, server_lr: float) -> dict[str, np.ndarray]:
+    """FedAvg, FedAvgM and FedAdam. With the rate 1 - beta FedAvgM's steps are in the long run as long as FedAvg's."""
     return {
         "FedAvg": walk("fedopt", valley, rounds),
-        f"FedAvgM, beta = {beta:g}": walk("fedavgm", valley, rounds, beta=beta),
+        f"FedAvgM, beta = {beta:g}, rate {1 - beta:.2g}": walk(
+            "fedavgm", valley, rounds, beta=beta, server_lr=1 - beta
+        ),
         f"FedAdam, rate {server_lr:.2g}": walk("fedadam", valley, rounds, server_lr=server_lr),
     }
 
@@ -124,61 +130,59 @@ PROBLEM = {
 }
 LOCAL = {"participation": 0.1, "steps": 10, "batch": 16}
 PRESENT = 10  # clients in a round: the participation of LOCAL
-TUNING_SEED = 100  # no result uses it
-STEPS = [0.01, 0.03, 0.1, 0.3]  # of servers that scale their steps
-# Name -> method, its fixed options, the one option that is tuned, and the four values that it may take.
-SERVERS: dict[str, tuple[str, dict, str, list[float]]] = {
-    "FedAvg": ("fedavg", {}, "lr", [0.2, 0.5, 1.0, 2.0]),
-    "FedAvgM": ("fedavgm", {}, "server_lr", [0.2, 0.5, 1.0, 2.0]),
-    "FedAdagrad": ("fedadagrad", {}, "server_lr", STEPS),
-    "FedAdam": ("fedadam", {}, "server_lr", STEPS),
-    "FedYogi": ("fedyogi", {}, "server_lr", STEPS),
-    "FCBAFL": ("fcbafl", {}, "lr", [0.02, 0.05, 0.1, 0.2]),
-    "ACFMO": ("acfmo", {"variant": "current"}, "server_lr", STEPS),
+TUNING_SEEDS = (100, 101)  # no result uses them
+
+
+@dataclass(frozen=True)
+class Server:
+    """A method of the race: its name in the library, the options that stay fixed, and the values that may be tried."""
+
+    algorithm: str
+    grid: dict[str, list[float]]
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+
+CLIENT_RATES = [0.1, 0.3, 1.0]
+SERVER_RATES = [0.01, 0.03, 0.1]  # of servers that scale their steps
+ADAPTIVE = {"lr": CLIENT_RATES, "server_lr": SERVER_RATES}
+SERVERS = {  # nine tries each; all may tune the clients' rate
+    "FedAvg": Server("fedavg", {"lr": [0.03, 0.06, 0.1, 0.2, 0.3, 0.6, 1.0, 2.0, 3.0]}),
+    "FedAvgM": Server("fedavgm", {"lr": CLIENT_RATES, "server_lr": [0.1, 0.3, 1.0]}),
+    "FedAdagrad": Server("fedadagrad", ADAPTIVE),
+    "FedAdam": Server("fedadam", ADAPTIVE),
+    "FedYogi": Server("fedyogi", ADAPTIVE),
+    "FCBAFL": Server("fcbafl", {"lr": [0.03, 0.1, 0.3], "eta": [0.3, 1.0, 3.0]}),
+    "ACFMO": Server("acfmo", {"lr": [0.02, 0.2, 2.0], "server_lr": SERVER_RATES}, {"variant": "current"}),
 }
 
 
 def run(name: str, seed: int, rounds: int, every: int = 1, **tuned: float) -> Run:
     """One run of a server of the race."""
-    method, fixed, _, _ = SERVERS[name]
-    return Run(method, PROBLEM, rounds, seed, LOCAL | fixed | tuned, every, {"method": name} | tuned)
+    server = SERVERS[name]
+    return Run(server.algorithm, PROBLEM, rounds, seed, LOCAL | server.fixed | tuned, every, {"method": name} | tuned)
 
 
-def tuning(rounds: int, seed: int = TUNING_SEED) -> list[Run]:
-    """Four tries for every server."""
-    return [
-        run(name, seed, rounds, every=3, **{knob: value})
-        for name, (_, _, knob, values) in SERVERS.items()
-        for value in values
-    ]
+def tune(rounds: int) -> Sweep:
+    """Nine tries for every server on held-out training samples, and more where the best lies at an end of its grid."""
+    methods = {name: run(name, TUNING_SEEDS[0], rounds, every=rounds) for name in SERVERS}
+    return tuning.tune(methods, {name: server.grid for name, server in SERVERS.items()}, TUNING_SEEDS)
 
 
-def tried(tuned: pd.DataFrame) -> pd.DataFrame:
-    """The mean accuracy over all measured rounds, one row a try: high for a server that is good early."""
-    trained = tuned[tuned["round"] > 0]
-    return (
-        trained.assign(value=trained["lr"].fillna(trained["server_lr"]))
-        .groupby(["method", "value"], sort=False)["accuracy"]
-        .mean()
-        .reset_index()
-    )
+def tries_table(tuned: Sweep) -> pd.DataFrame:
+    """How many tries each method had, its worst, its median and its best, and the rates of the best."""
+    rows = {}
+    for name, scores in tuned.means().groupby("method", sort=False)["score"]:
+        spread = {f"{word}, %": 100 * value for word, value in scores.agg(["min", "median", "max"]).items()}
+        rows[name] = {"tries": len(scores)} | spread | {"best": _options_of(tuned.best[name])}
+    return pd.DataFrame(rows).T.loc[list(SERVERS)].rename_axis("held-out accuracy of").round(1)
 
 
-def tried_table(tuned: pd.DataFrame) -> pd.DataFrame:
-    """The scores of `tried`, methods down and rates across."""
-    table = tried(tuned).pivot(index="method", columns="value", values="accuracy").loc[list(SERVERS)]
-    return table.map(lambda score: "" if np.isnan(score) else f"{score:.3f}").rename_axis(columns="rate")
-
-
-def best(tuned: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """The best try of every server, as an option of its method."""
-    scores = tried(tuned)
-    rows = scores.loc[scores.groupby("method", sort=False)["accuracy"].idxmax()]
-    return {row.method: {SERVERS[row.method][2]: row.value} for row in rows.itertuples()}
+def _options_of(point: dict[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in point.items())
 
 
 def race(chosen: dict[str, dict[str, Any]], rounds: int, seeds: range) -> list[Run]:
-    """Every server with its chosen rate, on every seed."""
+    """Every server with its chosen options, on every seed."""
     return [run(name, seed, rounds, **tuned) for seed in seeds for name, tuned in chosen.items()]
 
 
@@ -258,22 +262,25 @@ def energy_prices(deadlines_s: list[float]) -> pd.DataFrame:
 
 
 def bills(frame: pd.DataFrame, target: float) -> pd.DataFrame:
-    """Rounds until the target is first reached (mean, fewest and most over seeds), and the models sent until then.
+    """Rounds until the target is first reached, their 95% interval over seeds, and the models sent until then.
 
     Empty where some seed never gets there.
     """
     rows = {}
     for name, runs in frame.groupby("method", sort=False):
         reached = [transfers.to_reach(one_seed, target, 1) for _, one_seed in runs.groupby("seed")]
-        rounds = [np.nan] if None in reached else [round for round in reached if round is not None]
-        mean = np.mean(rounds)
-        rows[name] = {
-            "rounds": mean,
-            "fewest": min(rounds),
-            "most": max(rounds),
-            "models sent": mean * PRICES[name].models,
-        }
+        finished = [rounds for rounds in reached if rounds is not None]
+        mean, low, high = mean_and_interval(finished) if len(finished) == len(reached) else [np.nan] * 3
+        price = PRICES[name].models
+        rows[name] = {"rounds": mean, "low": low, "high": high, "models sent": mean * price}
+        rows[name] |= {"models low": low * price, "models high": high * price, "seeds that arrive": len(finished)}
     return pd.DataFrame(rows).T.rename_axis(f"to reach {target:.0%}").round(1)
+
+
+def mean_and_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean and the two ends of its 95% interval; of a single value the value."""
+    found = estimate(np.array(values))
+    return found.mean, *(found.interval() or (found.mean, found.mean))
 
 
 def mean_bill(bills: list[int | None]) -> str:
@@ -367,6 +374,7 @@ def outcome(choice: dict, frame: pd.DataFrame) -> pd.DataFrame:
     for label, (name, deadline_s, rounds) in rows.items():
         reached = 100 * frame[(frame["method"] == name) & (frame["round"] == min(rounds, last))]["accuracy"]
         spent = {"seconds": rounds * deadline_s, "joules": rounds * joules(name, deadline_s)}
-        scores = {"accuracy, %": reached.mean(), "lowest": reached.min(), "highest": reached.max()}
+        mean, low, high = mean_and_interval(reached)
+        scores = {"accuracy, %": mean, "95% from": low, "to": high}
         found[label] = {"deadline, s": deadline_s, "rounds": rounds} | spent | scores
     return pd.DataFrame(found).T.astype({"rounds": int}).round(1)
