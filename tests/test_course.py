@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ import pytest
 import torch
 from toy_workbook import REPOSITORY
 
-from fedlib.course import build, grade, prediction
+from fedlib.course import build, grade, package, prediction
 from fedlib.course.__main__ import main
 from fedlib.course.exercise import Exercise, exercise, filled, number_in, require, scorecard, whole_number_in
 from fedlib.course.prediction import looked_back, predict
@@ -216,12 +217,15 @@ def test_marks_in_the_wrong_place_are_named(source, complaint):
         build.stub(source)
 
 
-def test_a_student_sees_figures_but_nothing_that_came_from_an_answer():
+def test_a_student_notebook_has_no_outputs_and_a_page_none_that_came_from_an_answer():
     asked = [("setup", "x = 1"), ("exercise", FUNCTION), ("check", "c(f)"), ("uses-answer", "f(1)")]
-    source = lesson(*asked, ("solution", "Because."))
-    made = build.student(source)
-    assert [cell.metadata.tags[0] for cell in made.cells] == ["setup", "exercise", "check", "uses-answer"]
-    assert [len(cell.outputs) for cell in made.cells] == [1, 0, 0, 0]
+    source = lesson(*asked, ("prediction", 'predict("1a", "")'), ("solution", "Because."))
+    made, page = build.student(source), build.student_page(source)
+    assert [cell.metadata.tags[0] for cell in made.cells] == [tag for tag, _ in asked] + ["prediction"]
+    assert [len(cell.outputs) for cell in made.cells] == [0, 0, 0, 0, 0]
+    assert [cell.metadata.tags[0] for cell in page.cells] == [tag for tag, _ in asked]
+    assert [len(cell.outputs) for cell in page.cells] == [1, 0, 0, 0]
+    assert all(cell.execution_count is None for cell in made.cells)
     assert "x * y" not in nbformat.writes(made)
     assert "x * y" in source.cells[1].source  # the source is not touched
 
@@ -232,14 +236,27 @@ def test_an_instructor_sees_solutions_without_marks():
     assert made.cells[1].source == "Because."
 
 
+LINKS = (
+    "[next](02_drift.ipynb), [code](../../fedlib/problem/skew.py#L3), [paper](../fedgs/01_selection.ipynb), "
+    "[site](https://example.org), [words](glossary.md), [here](#summary)"
+)
+
+
 def test_links_find_their_files_from_the_new_folder(tmp_path):
-    text = (
-        "[next](02_drift.ipynb), [code](../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
-    )
-    moved = build.with_links(lesson(("text", text)), tmp_path / "notebooks/course", tmp_path / "reports/course/student")
+    place = build._from(tmp_path / "notebooks/course", tmp_path / "reports/course/student")
+    moved = package.with_links(lesson(("text", LINKS)), place)
     assert moved.cells[0].source == (
-        "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), [site](https://example.org), "
+        "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), "
+        "[paper](../../../notebooks/fedgs/01_selection.ipynb), [site](https://example.org), [words](glossary.md), "
         "[here](#summary)"
+    )
+
+
+def test_links_out_of_the_package_become_text():
+    moved = package.with_links(lesson(("text", LINKS)), package.inside)
+    assert moved.cells[0].source == (
+        "[next](02_drift.ipynb), [code](fedlib/problem/skew.py#L3), paper, [site](https://example.org), "
+        "[words](glossary.md), [here](#summary)"
     )
 
 
@@ -400,8 +417,10 @@ class TestLesson:
         module = importlib.import_module(f"fedlib.course.lesson{number(path)}")
         names = [name for name, thing in vars(module).items() if isinstance(thing, Exercise)]
         cells = nbformat.read(path, as_version=4).cells
-        called = [re.search(r"lesson\d\.(\w+)\(", cell.source)[1] for cell in cells if "check" in build.tags(cell)]
-        assert sorted(called) == sorted(names) and 3 <= len(names) <= 5
+        called = [cell.source for cell in cells if "check" in build.tags(cell)]
+        answers = {name: ", ".join(getattr(module, name).answers) for name in names}
+        assert sorted(called) == sorted(f"lesson{number(path)}.{name}({answers[name]})" for name in names)
+        assert 3 <= len(names) <= 5 and all(getattr(module, name).recipe for name in names)
         solved = [cell for cell in cells if "exercise" in build.tags(cell)]
         assert len(solved) >= len(names) and all(list(build.regions(cell.source)) for cell in solved)
 
@@ -418,8 +437,17 @@ class TestLesson:
         text = "\n".join(
             cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"
         )
-        targets = [match[1] for match in build.LINK.finditer(text) if not re.match(r"[a-z]+:", match[1])]
+        targets = [match[2] for match in package.LINK.finditer(text) if not re.match(r"[a-z]+:", match[2])]
         assert [target for target in targets if not (path.parent / target).exists()] == []
+
+    def test_asks_for_predictions_before_it_shows_results(self, path):
+        cells = nbformat.read(path, as_version=4).cells
+        asked = [i for i, cell in enumerate(cells) if "**What do you expect" in cell.source]
+        assert len(asked) >= 5
+        for place, i in enumerate(asked):
+            letter = "abcdefgh"[place]
+            assert cells[i + 1].source == f'predict("{number(path)}{letter}", "")', cells[i].source[-80:]
+            assert build.tags(cells[i + 1]) == {"prediction"}
 
     def test_the_student_version_has_no_solution(self, path, course):
         cells = nbformat.read(path, as_version=4).cells
@@ -430,6 +458,7 @@ class TestLesson:
         told = [line for line in hidden if len(line) > 8]  # `i += 1` may stand anywhere
         assert told
         notebook = nbformat.read(course / "student" / path.name, as_version=4)
+        assert [cell.source for cell in notebook.cells if cell.get("outputs")] == []
         page = (course / "student" / f"{path.stem}.html").read_text(encoding="utf-8")
         shown = "\n".join(cell.source for cell in notebook.cells) + html.unescape(re.sub(r"<[^>]+>", "", page))
         assert [line for line in told if line in shown] == []
@@ -437,10 +466,7 @@ class TestLesson:
     def test_the_student_version_waits_to_be_written(self, path, course, outcomes):
         rows = outcomes[course / "student" / path.name]
         assert all(row["exercise"].startswith(f"{number(path)}.") for row in rows)
-        assert [
-            row for row in rows if row["passed"] or not re.match(r"still to be written. Hint: .{10}", row["hint"])
-        ] == []
-        assert not [row for row in rows if "read the task once more" in row["hint"]], "a check has no first hint"
+        assert [row["hint"] for row in rows] == [UNWRITTEN] * len(rows)  # and no recipe before an attempt
 
     def test_the_instructor_version_passes_all_checks(self, path, course, outcomes):
         rows = outcomes[course / "instructor" / path.name]
@@ -470,6 +496,81 @@ class TestLesson:
             check=False,
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.fixture(scope="module")
+def unpacked(course, tmp_path_factory) -> Path:
+    """The students' package, unpacked where nothing else is."""
+    folder = tmp_path_factory.mktemp("student")
+    with zipfile.ZipFile(course / package.NAME) as packed:
+        packed.extractall(folder)
+    return folder / package.FOLDER
+
+
+def test_the_package_has_lessons_library_requirements_and_a_pointer_to_the_data(unpacked):
+    names = {path.name for path in unpacked.iterdir()}
+    assert {path.name for path in LESSONS} <= names
+    assert {"README.md", "requirements.txt", "constraints.txt", "pyproject.toml", "fedlib", "glossary.md"} <= names
+    assert "## Data" in (unpacked / "README.md").read_text(encoding="utf-8")
+    assert not list(unpacked.rglob("__pycache__"))
+
+
+def test_all_links_of_the_package_lead_to_files_in_it(unpacked):
+    texts = {path: path.read_text(encoding="utf-8") for path in unpacked.glob("*.md")}
+    for path in unpacked.glob("*.ipynb"):
+        cells = nbformat.read(path, as_version=4).cells
+        texts[path] = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    links = [(path.name, match[2]) for path, text in texts.items() for match in package.LINK.finditer(text)]
+    local = [(name, link) for name, link in links if not re.match(r"[a-z]+:", link)]
+    assert local and [pair for pair in local if not (unpacked / pair[1]).exists()] == []
+
+
+def test_the_package_has_no_solution_in_it(unpacked):
+    """Nowhere in the lessons, nor in the library's part of the course, a line of a solution that says something."""
+    solutions = set()
+    for path in LESSONS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            lines = cell.source.splitlines()
+            if "exercise" in build.tags(cell):
+                for begin, end in build.regions(cell.source):
+                    solutions |= {line.strip() for line in lines[begin + 1 : end] if len(line.strip()) > 24}
+            elif "solution" in build.tags(cell):
+                solutions |= {line.strip() for line in lines if len(line.strip()) > 24}
+    assert len(solutions) > 60
+    files = [*unpacked.glob("*.*"), *unpacked.glob("fedlib/course/**/*.py")]
+    told = {line for file in files for line in solutions if line in json_free(file)}
+    assert told == set()
+
+
+def json_free(file: Path) -> str:
+    """The text of a file; of a notebook, that of its cells."""
+    if file.suffix == ".ipynb":
+        return "\n".join(cell.source for cell in nbformat.read(file, as_version=4).cells)
+    return file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [path.name for path in LESSONS])
+def test_an_untouched_student_notebook_runs_to_its_end(name, unpacked, tmp_path):
+    """In the unpacked package, with the package's own library and an empty run store."""
+    environment = {name: value for name, value in os.environ.items() if name != "FEDLIB_REPORT"}
+    environment |= grade.QUIET | {"PYTHONPATH": str(unpacked), "FEDLIB_RUNS": str(tmp_path / "runs")}
+    code = (
+        "import nbformat, sys; from nbclient import NotebookClient; import fedlib; "
+        "assert fedlib.__file__.startswith(sys.argv[2]), fedlib.__file__; "
+        "notebook = nbformat.read(sys.argv[1], as_version=4); NotebookClient(notebook, timeout=1800).execute(); "
+        "nbformat.write(notebook, sys.argv[3])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, name, str(unpacked), str(tmp_path / name)],
+        cwd=unpacked,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    last = nbformat.read(tmp_path / name, as_version=4).cells[-1].outputs[0].text
+    assert "0 predictions written down." in last and "0 of 5 exercises done." in last
 
 
 def test_there_are_six_lessons_and_the_guide_names_each():

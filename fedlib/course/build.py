@@ -211,12 +211,13 @@ def write_page(lesson: NotebookNode, version: str, path: Path) -> Path:
 
 
 def write_index(notebooks: dict[Path, NotebookNode], versions: dict[str, str], path: Path, guide: str = "") -> None:
-    """A card a lesson; `versions` says in which folder, as seen from the index, each version is."""
+    """A card per lesson; `versions` says in which folder, as seen from the index, each version is."""
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
     markup = environment.get_template("course.html.j2").render(
         lessons=[_card(source.stem, notebook) for source, notebook in notebooks.items()],
         versions=versions,
         guide=guide,
+        package=package.NAME,
         style=Markup(inline("base.css", "overview.css", "course.css")),
     )
     write_text(path, markup)

@@ -93,12 +93,13 @@ def _drift_picture(found: dict[str, drift.Drift]) -> Figure:
     fig, axes = plt.subplots(
         2, len(found), figsize=(4 * len(found), 7), sharex="row", sharey="row", layout="constrained"
     )
-    reach = 1.08 * max(each.length.max() for each in found.values())
+    reach = 1.1 * max((each.length * np.cos(np.radians(each.angle))).max() for each in found.values())
+    height = 1.1 * max((each.length * np.sin(np.radians(each.angle))).max() for each in found.values())
     for (above, below), (name, each) in zip(axes.T, found.items(), strict=True):
         for length, angle in zip(each.length, np.radians(each.angle), strict=True):
             _move(above, length * np.cos(angle), length * np.sin(angle), toy.COLOURS[0], 1.3)
         _move(above, each.server_length, 0.0, "black", 3)
-        above.set(title=f"{name}: {each.kept:.2f} kept", xlim=(-0.1, reach), ylim=(-0.06, reach), aspect="equal")
+        above.set(title=f"{name}: {each.kept:.2f} kept", xlim=(-0.1, reach), ylim=(-0.06, height), aspect="equal")
         above.set_xlabel("along the average (black)")
         rows = np.vstack([each.recall, np.full(10, np.nan), each.server_recall])
         image = below.imshow(rows, cmap="mako_r", vmin=0, vmax=1, aspect="auto")
