@@ -1,6 +1,7 @@
 """Lessons 2 and 3 of the course: the toy's resting places by hand, corrected steps in closed form, checks and hints."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
@@ -9,6 +10,7 @@ from fedlib import engine
 from fedlib.algorithms import REGISTRY
 from fedlib.course import lesson2, lesson3, toy
 from fedlib.report.show import png
+from fedlib.runs import tuning
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +127,28 @@ def test_acfmos_step_in_full_is_gradient_descent_with_one_step(make_federation):
     anchor = engine.pooled_gradient(federation, federation.start, np.arange(5))
     assert torch.allclose(after, federation.start - 0.1 * anchor, atol=1e-6)
     assert "anchoredsteps" not in REGISTRY  # an illustration of the lesson, not a method of the workbook
+
+
+def test_rates_are_tuned_on_held_out_training_samples_and_on_seeds_of_their_own(monkeypatch):
+    asked = []
+
+    def execute(runs):
+        asked.extend(runs)
+        rows = [run.label | {"seed": run.seed, "round": run.rounds, "accuracy": run.options["lr"]} for run in runs]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(lesson3.problem, "execute", execute)
+    assert set(lesson3.tuned(2).idxmax(axis=1)) == {3.0}
+    assert {run.federation["validation_share"] for run in asked} == {tuning.HELD_OUT}
+    assert not any("test_samples" in run.federation for run in asked)
+    assert {run.seed for run in asked} == set(lesson3.problem.TUNING_SEEDS) and min(lesson3.problem.TUNING_SEEDS) > 10
+
+
+@pytest.mark.parametrize(("mu", "arrives"), [(17.5, True), (18.5, False)])
+def test_a_spring_is_stable_as_long_as_rate_times_curvature_and_spring_stay_below_two(mu, arrives):
+    # lr = 0.1 and a largest curvature of 2: 0.1 * (2 + mu) < 2 up to mu = 18
+    place = toy.rest(toy.clients(), 0.1, 20, lesson3.problem.fedprox(mu))
+    assert np.isfinite(place).all() == arrives
 
 
 def test_noise_of_a_minibatch_by_hand():

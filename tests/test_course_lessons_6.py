@@ -11,6 +11,7 @@ from fedlib import wireless
 from fedlib.course import lesson6
 from fedlib.course.lesson6 import Valley, sending_j
 from fedlib.problem.streams import generator
+from fedlib.runs import tuning
 
 pytestmark = pytest.mark.slow
 
@@ -232,6 +233,13 @@ def test_in_the_valley_fedavgm_without_memory_is_fedavg():
     assert not np.allclose(lesson6.walk("fedavgm", Valley(), 12, beta=0.5), plain, atol=0.1)
 
 
+def test_momentum_at_the_matched_rate_goes_as_far_as_fedavg_in_the_long_run():
+    # Clients that always move by the same step: after many rounds both servers make that step.
+    paths = lesson6.three_servers(Valley(present=10, lr=1e-6), 200, beta=0.9, server_lr=0.3)
+    plain, momentum, _ = (np.diff(path, axis=0)[-1] for path in paths.values())
+    assert momentum == pytest.approx(plain, rel=1e-3)
+
+
 def test_turning_the_valley_turns_the_ways_of_fedavg_and_fedavgm_but_not_of_fedadam():
     straight, turned = Valley(), Valley(angle=30)
     for method, alike in (("fedopt", True), ("fedavgm", True), ("fedadam", False)):
@@ -276,8 +284,14 @@ def test_bills_multiply_rounds_with_prices_and_leave_the_unfinished_empty():
 
     frame = pd.DataFrame(runs("FedAvg", [0, 0.5, 0.9], [0, 0.2, 0.3, 0.4, 0.8]) + runs("ACFMO", [0, 0.9], [0, 0.1]))
     table = lesson6.bills(frame, 0.8)
-    assert table.loc["FedAvg"].tolist() == [3, 2, 4, 60]  # rounds 2 and 4, twenty models each
-    assert table.loc["ACFMO"].isna().all()
+    fedavg = table.loc["FedAvg"]
+    assert fedavg[["rounds", "models sent", "seeds that arrive"]].tolist() == [
+        3,
+        60,
+        2,
+    ]  # rounds 2 and 4, 20 models each
+    assert fedavg[["low", "high"]].tolist() == pytest.approx([3 - 12.706, 3 + 12.706], abs=0.06)  # t of one degree
+    assert table.loc["ACFMO"].drop("seeds that arrive").isna().all() and table.loc["ACFMO", "seeds that arrive"] == 1
     assert table.index.name == "to reach 80%"
 
 
@@ -317,20 +331,27 @@ def test_the_longest_training_uses_up_a_budget():
         assert one_more * deadline_s > lesson6.problem.TIME_S or one_more * spent > lesson6.problem.ENERGY_J
 
 
-def test_the_best_try_of_each_method_is_taken():
-    tuned = pd.DataFrame(
-        {
-            "method": ["FedAvg"] * 4 + ["FedAdam"] * 4,
-            "round": [0, 3] * 4,
-            "accuracy": [0.9, 0.5, 0.1, 0.6, 0.1, 0.7, 0.1, 0.3],
-            "lr": [0.2, 0.2, 0.5, 0.5] + [np.nan] * 4,
-            "server_lr": [np.nan] * 4 + [0.01, 0.01, 0.03, 0.03],
-        }
+def test_every_method_gets_nine_tries_and_may_tune_its_clients_rate():
+    for server in lesson6.problem.SERVERS.values():
+        assert "lr" in server.grid and len(tuning.points(server.grid)) == 9
+
+
+def test_tuning_sees_no_test_sample_and_no_seed_of_the_race(monkeypatch):
+    asked = []
+    monkeypatch.setattr(tuning.study, "execute", lambda runs: asked.extend(runs) or scored(runs))
+    tuned = lesson6.tune(rounds=2)
+    assert {run.federation["validation_share"] for run in asked} == {tuning.HELD_OUT}
+    assert not any("test_samples" in run.federation for run in asked)
+    race = lesson6.race(tuned.best, 2, range(10))
+    assert not {run.seed for run in asked} & {run.seed for run in race}
+    assert all(run.federation == lesson6.problem.PROBLEM for run in race)
+
+
+def scored(runs):
+    """As if the accuracy were highest in the middle of every grid."""
+    return pd.DataFrame(
+        [run.label | {"seed": run.seed, "round": run.rounds, "accuracy": -abs(log(run.options["lr"]))} for run in runs]
     )
-    assert lesson6.best(tuned) == {
-        "FedAvg": {"lr": 0.5},
-        "FedAdam": {"server_lr": 0.01},
-    }  # before training does not count
 
 
 def test_sliders_redraw_picture_and_sentence():

@@ -151,10 +151,10 @@ def journey(
     federation: Federation, start: torch.Tensor, ring: np.ndarray, work: engine.Work, round: int = 1
 ) -> RingTour:
     """Let one model visit the devices of a ring once and look at it after every visit."""
-    model, known, train = start, [drift.recall(federation, start)], trainer(federation, work, round)
+    weights, known, visit = start, [drift.recall(federation, start)], trainer(federation, work, round)
     for device in ring:
-        model = train(model, device)
-        known.append(drift.recall(federation, model))
+        weights = visit(weights, device)
+        known.append(drift.recall(federation, weights))
     shares = federation.class_counts / federation.class_counts.sum(dim=1, keepdim=True)
     return RingTour(np.stack(known), shares.numpy()[ring])
 
