@@ -172,9 +172,9 @@ def tries_table(tuned: Sweep) -> pd.DataFrame:
     """How many tries each method had, its worst, its median and its best, and the rates of the best."""
     rows = {}
     for name, scores in tuned.means().groupby("method", sort=False)["score"]:
-        spread = {f"{word}, %": 100 * value for word, value in scores.agg(["min", "median", "max"]).items()}
+        spread = {f"{word}, %": f"{100 * value:.1f}" for word, value in scores.agg(["min", "median", "max"]).items()}
         rows[name] = {"tries": len(scores)} | spread | {"best": _options_of(tuned.best[name])}
-    return pd.DataFrame(rows).T.loc[list(SERVERS)].rename_axis("held-out accuracy of").round(1)
+    return pd.DataFrame(rows).T.loc[list(SERVERS)].rename_axis("held-out accuracy of")
 
 
 def _options_of(point: dict[str, float]) -> str:
