@@ -285,6 +285,12 @@ RIGHT = [
     (lesson2.harmless, clients_of([1e-6 * np.eye(2), 2e-6 * np.eye(2)], [[0, 0], [3, 1]])),
     (lesson3.paired_gain, interval_of_gain),
     (lesson3.paired_gain, lambda a, b: [np.float32(x) for x in interval_of_gain(a, b)]),
+    (lesson2.walk, lambda g, s, lr, k: walk(g, s, lr, k).astype(np.float32)),
+    (lesson2.barrier, lambda losses: np.float32(barrier(losses))),
+    (lesson2.fixed_point, lambda *given: fixed_point(*given).astype(np.float32)),
+    (lesson3.proximal_gradient, lambda g, w, r, mu: np.float32(g + mu * (w - r))),
+    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: np.float32(g(w) - g(r) + eta * c)),
+    (lesson3.controlled_step, lambda *given: np.float32(step(*given))),
     (lesson3.my_direction, lambda g, w, s: g(w) - s.own + s.common),
     (lesson3.my_direction, lambda g, w, s: g(w) - g(s.model) + 0.5 * s.gradient),
 ]

@@ -8,7 +8,7 @@ from fedlib.course.lesson2.problem import LR, STEPS
 from fedlib.problem.streams import generator
 
 
-def _close(found, wanted, within: float = 1e-9) -> bool:
+def _close(found, wanted, within: float = 1e-6) -> bool:
     found, wanted = np.asarray(found, dtype=float), np.asarray(wanted, dtype=float)
     return found.shape == wanted.shape and bool(np.abs(found - wanted).max() < within)
 
@@ -121,7 +121,7 @@ def fixed_point(answer):
     require(place.shape == (2,), f"In two dimensions the point has two entries, yours has shape {place.shape}.")
     moved = toy.travel(crowd, 1, 0.2, 7, start=tuple(place)).averages[1] - place
     require(
-        np.abs(moved).max() < 1e-8,
+        np.abs(moved).max() < 1e-6,
         "With full matrices one more round of FedAvg still moves your point. A matrix to a power is "
         "np.linalg.matrix_power, not **, and B_i @ m_i is a matrix product.",
     )
@@ -131,7 +131,7 @@ def fixed_point(answer):
         more = toy.Toy(roots @ roots.transpose(0, 2, 1) + np.eye(dimensions), rng.normal(size=(clients, dimensions)))
         place = np.asarray(answer(more.curvatures, more.minima, 0.05, steps), dtype=float)
         moved = toy.travel(more, 1, 0.05, steps, start=tuple(place)).averages[1] - place
-        require(np.abs(moved).max() < 1e-8, f"{clients} clients in {dimensions} dimensions: one more round moves it.")
+        require(np.abs(moved).max() < 1e-6, f"{clients} clients in {dimensions} dimensions: one more round moves it.")
 
 
 @exercise(
@@ -151,14 +151,14 @@ def barrier(answer):
     }
     for losses, (wanted, why) in cases.items():
         found = float(answer(np.array(losses)))
-        require(abs(found - wanted) < 1e-9, f"{why}. For {list(losses)} you have {found:g}.")
+        require(abs(found - wanted) < 1e-6, f"{why}. For {list(losses)} you have {found:g}.")
     for points in (5, 8, 12):
         losses = generator(points, "course check").uniform(0, 4, points).round(2)
         straight = np.interp(np.arange(points), [0, points - 1], losses[[0, -1]])
         highest = int(np.argmax(losses - straight))
         wanted, found = float((losses - straight)[highest]), float(answer(losses.copy()))
         require(
-            abs(found - wanted) < 1e-9,
+            abs(found - wanted) < 1e-6,
             f"Here the hill is at point {highest} of 0 to {points - 1}, not in the middle. Look at all points: "
             f"for {losses.tolist()} it is {wanted:.3f} high, you have {found:.3f}.",
         )

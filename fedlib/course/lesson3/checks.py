@@ -12,7 +12,7 @@ from fedlib.judging.statistics import estimate
 from fedlib.problem.streams import generator
 
 
-def _same(found, wanted, within: float = 1e-9) -> bool:
+def _same(found, wanted, within: float = 1e-5) -> bool:
     found, wanted = np.asarray(found, dtype=float), np.asarray(wanted, dtype=float)
     return found.shape == wanted.shape and bool(np.abs(found - wanted).max() < within)
 
@@ -180,10 +180,10 @@ def paired_gain(answer):
     found = answer(ours, rival)
     require(np.shape(found) == (3,), "Return three numbers: the mean gain, and the two ends of its 95% interval.")
     mean, low, high = (float(number) for number in found)
-    require(not abs(mean + 0.03) < 1e-9, "A gain is ours minus the rival's.")
-    require(abs(mean - 0.03) < 1e-9, f"The gains are 0.05, 0.01, 0.03 and 0.03: mean 0.03, you have {mean:g}.")
+    require(not abs(mean + 0.03) < 1e-6, "A gain is ours minus the rival's.")
+    require(abs(mean - 0.03) < 1e-6, f"The gains are 0.05, 0.01, 0.03 and 0.03: mean 0.03, you have {mean:g}.")
     require(low < mean < high, f"An interval lies around the mean, the lower end first. Yours is {low:g} to {high:g}.")
-    require(abs(low + high - 2 * mean) < 1e-9, "The interval lies evenly around the mean.")
+    require(abs(low + high - 2 * mean) < 1e-6, "The interval lies evenly around the mean.")
     half, t = (high - low) / 2, float(stats.t.ppf(0.975, 3))
     spread = float(np.std([0.05, 0.01, 0.03, 0.03], ddof=1))
     mistakes = {

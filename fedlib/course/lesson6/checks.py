@@ -24,7 +24,7 @@ from fedlib.problem.streams import generator
 
 def _same(found, right) -> bool:
     found, right = torch.as_tensor(found, dtype=torch.float64), torch.as_tensor(right, dtype=torch.float64)
-    return found.shape == right.shape and torch.allclose(found, right, rtol=1e-6, atol=1e-9)
+    return found.shape == right.shape and torch.allclose(found, right, rtol=1e-5, atol=1e-6)
 
 
 def _expect(what: str, found, right: list[float], mistakes: Mapping[str, Sequence[float]]) -> None:
