@@ -9,16 +9,20 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import numpy as np
 import pytest
+import torch
 from toy_workbook import REPOSITORY
 
-from fedlib.course import build, grade
+from fedlib.course import build, grade, package, prediction
 from fedlib.course.__main__ import main
-from fedlib.course.exercise import Exercise, exercise, filled, require, scorecard
+from fedlib.course.exercise import Exercise, exercise, filled, number_in, require, scorecard, whole_number_in
+from fedlib.course.prediction import looked_back, predict
 from fedlib.data.files import write_text
 from fedlib.report import index
 from fedlib.report.notebooks import discover, lessons
@@ -26,9 +30,11 @@ from fedlib.report.notebooks import discover, lessons
 pytestmark = pytest.mark.slow
 
 
-@exercise("1.2", "The share of the largest class")
+UNWRITTEN = "still to be written. Replace what stands for the answer, run that cell, then this one."
+
+
+@exercise("1.2", "The share of the largest class", recipe="Count first.")
 def largest_share(answer):
-    require(answer is not None, "Count first.")
     share = answer([3, 1])
     require(abs(share - 0.75) < 1e-9, f"Three of four is 3/4. You returned {share}.")
 
@@ -51,8 +57,8 @@ def test_a_right_answer_passes_and_is_remembered(capsys):
     ("answer", "told"),
     [
         (lambda counts: max(counts), "not yet. Hint: Three of four is 3/4. You returned 3."),
-        (..., "still to be written. Hint: Count first."),
-        (None, "not yet. Hint: Count first."),
+        (..., UNWRITTEN),
+        (None, UNWRITTEN),
         (
             0.75,
             "not yet. The answer could not be checked, perhaps it has another form than the task asks for. "
@@ -62,6 +68,7 @@ def test_a_right_answer_passes_and_is_remembered(capsys):
     ids=["wrong", "dots", "nothing", "no function"],
 )
 def test_a_wrong_answer_gets_a_hint_and_never_an_exception(answer, told, capsys):
+    largest_share.wrong = 0
     largest_share(answer)
     assert capsys.readouterr().out == f"✗ 1.2 The share of the largest class: {told}\n"
     assert not largest_share.passed
@@ -70,20 +77,69 @@ def test_a_wrong_answer_gets_a_hint_and_never_an_exception(answer, told, capsys)
 def test_a_stub_is_still_to_be_written(capsys):
     names = in_notebook('def largest_share(counts):\n    raise NotImplementedError("your turn")\n')
     largest_share(names["largest_share"])
-    assert "still to be written. Hint: Count first." in capsys.readouterr().out
+    assert UNWRITTEN in capsys.readouterr().out
     assert not filled(names["largest_share"])
+
+
+def test_the_recipe_is_told_from_the_second_wrong_answer_on_and_never_before_an_attempt(capsys):
+    largest_share.wrong = 0
+    said = []
+    for answer in (..., None, ..., max, len, max):
+        largest_share(answer)
+        said.append(capsys.readouterr().out)
+    assert ["Count first." in line for line in said] == [False] * 4 + [True] * 2
+    assert said[-1].endswith("You returned 3. A way to do it: Count first.\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "number"),
+    [
+        (3, 3.0),
+        (np.float32(0.5), 0.5),
+        (np.array(2), 2.0),
+        (torch.tensor(0.25), 0.25),
+        (True, None),
+        ("0.5", None),
+        ([0.5], None),
+        (None, None),
+    ],
+    ids=repr,
+)
+def test_a_number_is_a_number_whatever_library_it_comes_from(answer, number):
+    assert number_in(answer) == number
+    assert whole_number_in(answer) == (number if number in (2.0, 3.0) else None)
+
+
+def test_a_prediction_is_kept_and_never_overwritten(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    predict("2a", "")
+    assert not prediction.FILE.exists() and "nothing written down yet" in capsys.readouterr().out
+    for text in ('They arrive, "slowly".', 'They arrive, "slowly".', "", "No:\nnever."):
+        predict("2a", text)
+    assert capsys.readouterr().out.splitlines() == [
+        "2a: kept in predictions.csv.",
+        '2a: kept: They arrive, "slowly".',
+        '2a: kept: They arrive, "slowly".',
+        '2a: kept in predictions.csv. Your first thought was: They arrive, "slowly".',
+    ]
+    predict("3a", "Of another lesson.")
+    assert [row["text"] for row in prediction.kept()] == ['They arrive, "slowly".', "No: never.", "Of another lesson."]
+    capsys.readouterr()
+    looked_back(2)
+    assert capsys.readouterr().out == ('1 prediction written down.\n  2a: They arrive, "slowly". Later: No: never.\n')
 
 
 def test_an_error_names_the_line_of_the_students_cell(capsys):
     cell = "def mine(counts):\n    return half(counts)\n\ndef half(counts):\n    return counts[0] / (2 - 2)\n"
+    largest_share.wrong = 0
     largest_share(in_notebook(cell)["mine"])
     out = capsys.readouterr().out
     assert out.endswith("ZeroDivisionError: division by zero (line 5 of your cell: return counts[0] / (2 - 2))\n")
 
 
 def test_the_scorecard_lists_what_is_open(capsys):
-    done = exercise("1.1", "Easy")(lambda answer: None)
-    still = exercise("1.2", "Hard")(lambda answer: require(answer == 1, "It is odd."))
+    done = exercise("1.1", "Easy", recipe="")(lambda answer: None)
+    still = exercise("1.2", "Hard", recipe="")(lambda answer: require(answer == 1, "It is odd."))
     done("anything")
     still(2)
     capsys.readouterr()
@@ -161,12 +217,15 @@ def test_marks_in_the_wrong_place_are_named(source, complaint):
         build.stub(source)
 
 
-def test_a_student_sees_figures_but_nothing_that_came_from_an_answer():
+def test_a_student_notebook_has_no_outputs_and_a_page_none_that_came_from_an_answer():
     asked = [("setup", "x = 1"), ("exercise", FUNCTION), ("check", "c(f)"), ("uses-answer", "f(1)")]
-    source = lesson(*asked, ("solution", "Because."))
-    made = build.student(source)
-    assert [cell.metadata.tags[0] for cell in made.cells] == ["setup", "exercise", "check", "uses-answer"]
-    assert [len(cell.outputs) for cell in made.cells] == [1, 0, 0, 0]
+    source = lesson(*asked, ("prediction", 'predict("1a", "")'), ("solution", "Because."))
+    made, page = build.student(source), build.student_page(source)
+    assert [cell.metadata.tags[0] for cell in made.cells] == [tag for tag, _ in asked] + ["prediction"]
+    assert [len(cell.outputs) for cell in made.cells] == [0, 0, 0, 0, 0]
+    assert [cell.metadata.tags[0] for cell in page.cells] == [tag for tag, _ in asked]
+    assert [len(cell.outputs) for cell in page.cells] == [1, 0, 0, 0]
+    assert all(cell.execution_count is None for cell in made.cells)
     assert "x * y" not in nbformat.writes(made)
     assert "x * y" in source.cells[1].source  # the source is not touched
 
@@ -177,14 +236,27 @@ def test_an_instructor_sees_solutions_without_marks():
     assert made.cells[1].source == "Because."
 
 
+LINKS = (
+    "[next](02_drift.ipynb), [code](../../fedlib/problem/skew.py#L3), [paper](../fedgs/01_selection.ipynb), "
+    "[site](https://example.org), [words](glossary.md), [here](#summary)"
+)
+
+
 def test_links_find_their_files_from_the_new_folder(tmp_path):
-    text = (
-        "[next](02_drift.ipynb), [code](../../fedlib/problem/skew.py#L3), [site](https://example.org), [here](#summary)"
-    )
-    moved = build.with_links(lesson(("text", text)), tmp_path / "notebooks/course", tmp_path / "reports/course/student")
+    place = build._from(tmp_path / "notebooks/course", tmp_path / "reports/course/student")
+    moved = package.with_links(lesson(("text", LINKS)), place)
     assert moved.cells[0].source == (
-        "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), [site](https://example.org), "
+        "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), "
+        "[paper](../../../notebooks/fedgs/01_selection.ipynb), [site](https://example.org), [words](glossary.md), "
         "[here](#summary)"
+    )
+
+
+def test_links_out_of_the_package_become_text():
+    moved = package.with_links(lesson(("text", LINKS)), package.inside)
+    assert moved.cells[0].source == (
+        "[next](02_drift.ipynb), [code](fedlib/problem/skew.py#L3), paper, [site](https://example.org), "
+        "[words](glossary.md), [here](#summary)"
     )
 
 
@@ -198,11 +270,11 @@ HAND_INS = {
         ("check", "lesson1.effective(effective)"),
         ("exercise", "def halves(labels, clients, rng):\n    while True:\n        pass"),
         ("check", "lesson1.halves(halves)"),
-        ("plain", "raise RuntimeError('only setup, exercise and check cells are run')"),
+        ("plain", "raise RuntimeError('only setup and exercise cells are run')"),
         ("exercise", "first = ...\nsecond = ..."),
         ("check", "lesson1.indistinguishable(first, second)"),
     ],
-    "week1/bob.ipynb": [  # what cannot even be read, and what ends the process
+    "bob/01.ipynb": [  # what cannot even be read, and what ends the process
         SETUP,
         ("exercise", "def shares(counts):\n    return 1 +"),
         ("check", "lesson1.shares(shares)"),
@@ -210,43 +282,84 @@ HAND_INS = {
         ("check", "lesson1.alpha_for_half(alpha)"),
         ("exercise", "import os\nos._exit(3)"),
     ],
+    "bob/01 again.ipynb": [  # handed in once more, without check cells
+        SETUP,
+        ("exercise", "def shares(counts):\n    return counts / counts.sum(axis=1, keepdims=True)"),
+    ],
+    "eve/01.ipynb": [  # changes checks instead of answers
+        SETUP,
+        ("exercise", "def shares(counts):\n    return counts"),
+        ("check", "lesson1.shares(lambda counts: counts / counts.sum(axis=1, keepdims=True))"),
+        ("exercise", "lesson1.effective = lambda answer: print('✓')\ndef effective(p):\n    return 4"),
+        ("check", "lesson1.effective.passed = True"),
+        ("exercise", "lesson1.alpha_for_half.check = lambda answer: None\nalpha = 7"),
+    ],
 }
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory) -> dict[tuple[str, str], tuple[str, str]]:
-    """Lesson 1, handed in by three students: file and exercise -> passed and hint, as the table has them."""
+def handed_in(tmp_path_factory) -> Path:
+    """Lesson 1, handed in by four students, and graded."""
     folder = tmp_path_factory.mktemp("handed-in")
-    (folder / "week1" / ".ipynb_checkpoints").mkdir(parents=True)
     for name, cells in HAND_INS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         nbformat.write(lesson(*cells), folder / name)
-    nbformat.write(lesson(SETUP), folder / "week1" / ".ipynb_checkpoints" / "bob.ipynb")
-    (folder / "eve.ipynb").write_text("no notebook at all")
+    (folder / "bob" / ".ipynb_checkpoints").mkdir()
+    nbformat.write(lesson(SETUP), folder / "bob" / ".ipynb_checkpoints" / "01.ipynb")
+    (folder / "zoe.ipynb").write_text("no notebook at all")
     assert main(["grade", str(folder), "--seconds", "2"]) == 0
-    with open(folder / "grades.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    return folder
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def graded(handed_in) -> dict[tuple[str, str], tuple[str, str]]:
+    """File and exercise -> passed and hint, as the table has them."""
+    rows = table(handed_in / "grades.csv")
     assert list(rows[0]) == ["file", "exercise", "passed", "hint"]
     return {(row["file"], row["exercise"]): (row["passed"], row["hint"]) for row in rows}
 
 
+def of(graded: dict, name: str) -> dict[str, tuple[str, str]]:
+    return {number: outcome for (file, number), outcome in graded.items() if file == name}
+
+
 def test_grading_tells_right_wrong_endless_and_open_answers_apart(graded):
-    ada = {number: outcome for (file, number), outcome in graded.items() if file == "ada.ipynb"}
+    ada = of(graded, "ada.ipynb")
     assert ada["1.1"] == ("yes", "")
     assert ada["1.2"][0] == "no" and re.search(r"IndexError: .*\(line 2 of your cell: return p\[7\]\)", ada["1.2"][1])
     assert ada["1.3"] == ("no", "not checked")
     assert ada["1.4"] == ("no", "TimeLimit: longer than 2 s")
-    assert ada["1.5"][0] == "no" and ada["1.5"][1].startswith("still to be written. Hint: ")
+    assert ada["1.5"] == ("no", UNWRITTEN)
     assert len(ada) == 5
 
 
 def test_grading_survives_what_cannot_be_read_and_what_ends_the_process(graded):
-    bob = {number: outcome for (file, number), outcome in graded.items() if file == "week1/bob.ipynb"}
+    bob = of(graded, "bob/01.ipynb")
     assert bob["1.1"][0] == "no" and bob["1.1"][1].startswith("SyntaxError")
     assert bob["1.3"] == ("yes", "")
     assert bob["1.4"] == ("no", "not checked: the notebook's process ended early")
-    passed, hint = graded["eve.ipynb", ""]
+    passed, hint = graded["zoe.ipynb", ""]
     assert passed == "no" and hint.startswith("not checked: the notebook's process ended early: ") and "JSON" in hint
-    assert len(graded) == 5 + 5 + 1
+
+
+def test_grading_uses_its_own_checks_and_not_those_in_the_notebook(graded):
+    assert of(graded, "bob/01 again.ipynb")["1.1"] == ("yes", "")  # its check cell is missing
+    eve = of(graded, "eve/01.ipynb")
+    assert [number for number, (passed, _) in eve.items() if passed == "yes"] == []
+    assert "each row must add up to 1" in eve["1.1"][1]
+    assert "smaller alpha" in eve["1.3"][1]
+
+
+def test_totals_count_the_best_hand_in_of_every_student(handed_in):
+    rows = {row.pop("student"): row for row in table(handed_in / "totals.csv")}
+    assert list(rows) == ["ada", "bob", "eve", "zoe"]
+    assert rows["bob"] == {"lesson 1": "2", "passed": "2", "exercises": "5"}
+    assert [rows[name]["passed"] for name in rows] == ["1", "2", "0", "0"]
 
 
 def test_a_folder_without_notebooks_is_refused(tmp_path, capsys):
@@ -304,8 +417,10 @@ class TestLesson:
         module = importlib.import_module(f"fedlib.course.lesson{number(path)}")
         names = [name for name, thing in vars(module).items() if isinstance(thing, Exercise)]
         cells = nbformat.read(path, as_version=4).cells
-        called = [re.search(r"lesson\d\.(\w+)\(", cell.source)[1] for cell in cells if "check" in build.tags(cell)]
-        assert sorted(called) == sorted(names) and 3 <= len(names) <= 5
+        called = [cell.source for cell in cells if "check" in build.tags(cell)]
+        answers = {name: ", ".join(getattr(module, name).answers) for name in names}
+        assert sorted(called) == sorted(f"lesson{number(path)}.{name}({answers[name]})" for name in names)
+        assert 3 <= len(names) <= 5 and all(getattr(module, name).recipe for name in names)
         solved = [cell for cell in cells if "exercise" in build.tags(cell)]
         assert len(solved) >= len(names) and all(list(build.regions(cell.source)) for cell in solved)
 
@@ -322,8 +437,17 @@ class TestLesson:
         text = "\n".join(
             cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"
         )
-        targets = [match[1] for match in build.LINK.finditer(text) if not re.match(r"[a-z]+:", match[1])]
+        targets = [match[2] for match in package.LINK.finditer(text) if not re.match(r"[a-z]+:", match[2])]
         assert [target for target in targets if not (path.parent / target).exists()] == []
+
+    def test_asks_for_predictions_before_it_shows_results(self, path):
+        cells = nbformat.read(path, as_version=4).cells
+        asked = [i for i, cell in enumerate(cells) if "**What do you expect" in cell.source]
+        assert len(asked) >= 5
+        for place, i in enumerate(asked):
+            letter = "abcdefgh"[place]
+            assert cells[i + 1].source == f'predict("{number(path)}{letter}", "")', cells[i].source[-80:]
+            assert build.tags(cells[i + 1]) == {"prediction"}
 
     def test_the_student_version_has_no_solution(self, path, course):
         cells = nbformat.read(path, as_version=4).cells
@@ -334,6 +458,7 @@ class TestLesson:
         told = [line for line in hidden if len(line) > 8]  # `i += 1` may stand anywhere
         assert told
         notebook = nbformat.read(course / "student" / path.name, as_version=4)
+        assert [cell.source for cell in notebook.cells if cell.get("outputs")] == []
         page = (course / "student" / f"{path.stem}.html").read_text(encoding="utf-8")
         shown = "\n".join(cell.source for cell in notebook.cells) + html.unescape(re.sub(r"<[^>]+>", "", page))
         assert [line for line in told if line in shown] == []
@@ -341,10 +466,7 @@ class TestLesson:
     def test_the_student_version_waits_to_be_written(self, path, course, outcomes):
         rows = outcomes[course / "student" / path.name]
         assert all(row["exercise"].startswith(f"{number(path)}.") for row in rows)
-        assert [
-            row for row in rows if row["passed"] or not re.match(r"still to be written. Hint: .{10}", row["hint"])
-        ] == []
-        assert not [row for row in rows if "read the task once more" in row["hint"]], "a check has no first hint"
+        assert [row["hint"] for row in rows] == [UNWRITTEN] * len(rows)  # and no recipe before an attempt
 
     def test_the_instructor_version_passes_all_checks(self, path, course, outcomes):
         rows = outcomes[course / "instructor" / path.name]
@@ -374,6 +496,81 @@ class TestLesson:
             check=False,
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.fixture(scope="module")
+def unpacked(course, tmp_path_factory) -> Path:
+    """The students' package, unpacked where nothing else is."""
+    folder = tmp_path_factory.mktemp("student")
+    with zipfile.ZipFile(course / package.NAME) as packed:
+        packed.extractall(folder)
+    return folder / package.FOLDER
+
+
+def test_the_package_has_lessons_library_requirements_and_a_pointer_to_the_data(unpacked):
+    names = {path.name for path in unpacked.iterdir()}
+    assert {path.name for path in LESSONS} <= names
+    assert {"README.md", "requirements.txt", "constraints.txt", "pyproject.toml", "fedlib", "glossary.md"} <= names
+    assert "## Data" in (unpacked / "README.md").read_text(encoding="utf-8")
+    assert not list(unpacked.rglob("__pycache__"))
+
+
+def test_all_links_of_the_package_lead_to_files_in_it(unpacked):
+    texts = {path: path.read_text(encoding="utf-8") for path in unpacked.glob("*.md")}
+    for path in unpacked.glob("*.ipynb"):
+        cells = nbformat.read(path, as_version=4).cells
+        texts[path] = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    links = [(path.name, match[2]) for path, text in texts.items() for match in package.LINK.finditer(text)]
+    local = [(name, link) for name, link in links if not re.match(r"[a-z]+:", link)]
+    assert local and [pair for pair in local if not (unpacked / pair[1]).exists()] == []
+
+
+def test_the_package_has_no_solution_in_it(unpacked):
+    """Nowhere in the lessons, nor in the library's part of the course, a line of a solution that says something."""
+    solutions = set()
+    for path in LESSONS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            lines = cell.source.splitlines()
+            if "exercise" in build.tags(cell):
+                for begin, end in build.regions(cell.source):
+                    solutions |= {line.strip() for line in lines[begin + 1 : end] if len(line.strip()) > 24}
+            elif "solution" in build.tags(cell):
+                solutions |= {line.strip() for line in lines if len(line.strip()) > 24}
+    assert len(solutions) > 60
+    files = [*unpacked.glob("*.*"), *unpacked.glob("fedlib/course/**/*.py")]
+    told = {line for file in files for line in solutions if line in json_free(file)}
+    assert told == set()
+
+
+def json_free(file: Path) -> str:
+    """The text of a file; of a notebook, that of its cells."""
+    if file.suffix == ".ipynb":
+        return "\n".join(cell.source for cell in nbformat.read(file, as_version=4).cells)
+    return file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [path.name for path in LESSONS])
+def test_an_untouched_student_notebook_runs_to_its_end(name, unpacked, tmp_path):
+    """In the unpacked package, with the package's own library and an empty run store."""
+    environment = {name: value for name, value in os.environ.items() if name != "FEDLIB_REPORT"}
+    environment |= grade.QUIET | {"PYTHONPATH": str(unpacked), "FEDLIB_RUNS": str(tmp_path / "runs")}
+    code = (
+        "import nbformat, sys; from nbclient import NotebookClient; import fedlib; "
+        "assert fedlib.__file__.startswith(sys.argv[2]), fedlib.__file__; "
+        "notebook = nbformat.read(sys.argv[1], as_version=4); NotebookClient(notebook, timeout=1800).execute(); "
+        "nbformat.write(notebook, sys.argv[3])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, name, str(unpacked), str(tmp_path / name)],
+        cwd=unpacked,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    last = nbformat.read(tmp_path / name, as_version=4).cells[-1].outputs[0].text
+    assert "0 predictions written down." in last and "0 of 5 exercises done." in last
 
 
 def test_there_are_six_lessons_and_the_guide_names_each():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from fedlib.course import lesson1
 from fedlib.problem import skew
@@ -25,6 +26,15 @@ def always_alike(labels, clients, rng):
 
 def with_replacement(labels, clients, rng):
     return cut(rng.integers(0, len(labels), len(labels)), clients)
+
+
+def for_four_clients(labels, clients, rng):
+    n = len(labels)
+    return np.split(rng.permutation(n), [n // 2, 3 * n // 4, 7 * n // 8])
+
+
+def from_the_global_generator(labels, clients, rng):
+    return cut(np.random.permutation(len(labels)), clients)  # noqa: NPY002
 
 
 def equal_sizes(labels, clients, rng):
@@ -55,6 +65,11 @@ PURE = np.array([[6, 6, 0, 0], [0, 0, 6, 6]])
         (lesson1.halves, [with_replacement], "exactly one client"),
         (lesson1.halves, [equal_sizes], "400, 200, 100, 100, not 200, 200, 200, 200"),
         (lesson1.halves, [always_alike], "draw with the rng you are given"),
+        (lesson1.halves, [for_four_clients], "3 clients need 3 parts, not 4"),
+        (lesson1.halves, [from_the_global_generator], "not from np.random"),
+        (lesson1.effective, [lambda p: 1 / (p**2).sum()], "the root of 8"),
+        (lesson1.alpha_for_half, [True], "alpha is a number"),
+        (lesson1.alpha_for_half, [np.array([0.25])], "alpha is a number"),
         (lesson1.indistinguishable, [PURE, PURE], "another measure must tell them apart"),
         (lesson1.indistinguishable, [PURE, np.array([[9, 1], [1, 9]])], "agree to two digits"),
         (lesson1.indistinguishable, [np.ones((2, 3)), PURE], "nearly iid"),
@@ -65,6 +80,29 @@ PURE = np.array([[6, 6, 0, 0], [0, 0, 6, 6]])
 def test_a_wrong_answer_gets_the_hint_that_helps(check, answers, hint, capsys):
     check(*answers)
     assert not check.passed and hint in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "alpha",
+    [0.25, np.float32(0.25), np.float64(0.25), np.array(0.25), torch.tensor(0.25)],
+    ids=lambda a: type(a).__name__,
+)
+def test_a_right_number_passes_whatever_library_it_comes_from(alpha):
+    lesson1.alpha_for_half(alpha)
+    assert lesson1.alpha_for_half.passed
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda labels, clients, rng: cut(rng.permutation(len(labels)), clients),
+        lambda labels, clients, rng: [part.tolist() for part in cut(rng.permutation(len(labels)), clients)],
+    ],
+    ids=["arrays", "lists"],
+)
+def test_a_right_split_passes(split):
+    lesson1.halves(split)
+    assert lesson1.halves.passed, lesson1.halves.hint
 
 
 def test_a_federation_with_unlike_sizes_is_another_good_answer_to_the_open_exercise():
@@ -88,7 +126,7 @@ def test_writers_shown_side_by_side_share_no_font():
 def test_the_nearest_neighbour_names_what_it_knows():
     seen = np.array([[0, 0], [10, 0], [0, 10]]), np.array([3, 5, 7])
     test = np.array([[1, 1], [9, 2], [6, 1], [2, 9]]), np.array([3, 5, 3, 7])
-    assert lesson1.nearest(seen, test) == 3 / 4
+    assert lesson1.problem.nearest(seen, test) == 3 / 4
 
 
 def test_the_sliders_show_the_dial_of_the_chosen_split_and_redraw():

@@ -1,13 +1,16 @@
 """Lessons 2 and 3 of the course: the toy's resting places by hand, corrected steps in closed form, checks and hints."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from scipy import stats
 
 from fedlib import engine
 from fedlib.algorithms import REGISTRY
 from fedlib.course import lesson2, lesson3, toy
 from fedlib.report.show import png
+from fedlib.runs import tuning
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +35,20 @@ def test_one_round_by_hand():
 
 
 @pytest.mark.parametrize(("steps", "place"), [(1, 2 / 3), (2, 4 / 7), (60, 1 / 2)])
+def test_the_closed_form_rests_where_the_walk_does(steps, place):
+    assert toy.resting_place(PAIR, 0.5, steps)[0] == pytest.approx(place, abs=1e-8)
+
+
+def test_clients_with_unequal_steps_rest_elsewhere_although_they_share_a_curvature():
+    # H = 1 for both, m = 0 and 1: B = 1 - (1 - lr)^K weighs the clients, so w = B_2 / (B_1 + B_2).
+    alike = toy.Toy(np.array([np.eye(2), np.eye(2)]), PAIR.minima)
+    walked = 1 - 0.9 ** np.array([2, 20])
+    assert toy.resting_place(alike, 0.1, np.array([2, 20]))[0] == pytest.approx(walked[1] / walked.sum())
+    assert toy.resting_place(alike, 0.1, 20)[0] == pytest.approx(0.5)
+    assert toy.resting_place(alike, 0.1, np.array([2, 20]), weights=1 / walked)[0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("steps", "place"), [(1, 2 / 3), (2, 4 / 7), (60, 1 / 2)])
 def test_fedavg_rests_between_the_optimum_and_the_mean_of_the_minima(steps, place):
     assert toy.rest(PAIR, 0.5, steps)[0] == pytest.approx(place, abs=1e-8)
 
@@ -51,8 +68,12 @@ def test_a_method_that_runs_away_has_no_resting_place():
 
 def test_the_spring_rests_where_its_closed_form_says():
     # With endless steps client i ends at (H m + mu w) / (H + mu): w = sum(H m / (H + mu)) / sum(H / (H + mu)); mu = 2.
-    assert toy.rest(PAIR, 0.2, 200, lesson3.fedprox(2.0))[0] == pytest.approx((2 / 4) / (1 / 3 + 2 / 4), abs=1e-8)
-    assert lesson3.fedprox(0.0)(PAIR.gradient, np.ones((2, 2)), _sent()) == pytest.approx(PAIR.gradient(np.ones(2)))
+    assert toy.rest(PAIR, 0.2, 200, lesson3.problem.fedprox(2.0))[0] == pytest.approx(
+        (2 / 4) / (1 / 3 + 2 / 4), abs=1e-8
+    )
+    assert lesson3.problem.fedprox(0.0)(PAIR.gradient, np.ones((2, 2)), _sent()) == pytest.approx(
+        PAIR.gradient(np.ones(2))
+    )
 
 
 def _sent(model=(1.0, 0.0)) -> toy.Sent:
@@ -64,31 +85,35 @@ def _sent(model=(1.0, 0.0)) -> toy.Sent:
 def test_corrected_clients_set_off_in_one_direction():
     # At w = 1 the clients' gradients are 1 and 0, the mean is 1/2.
     sent, there = _sent(), np.array([[1.0, 0.0], [1.0, 0.0]])
-    assert lesson3.fcbafl(0.4)(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.2, 0], [0.2, 0]]))
-    assert lesson3.anchored()(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.5, 0], [0.5, 0]]))
+    assert lesson3.problem.fcbafl(0.4)(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.2, 0], [0.2, 0]]))
+    assert lesson3.problem.anchored()(PAIR.gradient, there, sent) == pytest.approx(np.array([[0.5, 0], [0.5, 0]]))
 
 
 def test_one_exact_step_of_a_surrogate_is_gradient_descent():
-    for direction in (lesson3.fcbafl(1.0), lesson3.anchored()):
+    for direction in (lesson3.problem.fcbafl(1.0), lesson3.problem.anchored()):
         moved = toy.travel(PAIR, 1, 0.5, 1, direction, start=(1.0, 0.0)).averages[1]
         assert moved == pytest.approx([1 - 0.5 * 0.5, 0])
 
 
 def test_a_long_surrogate_walk_ends_where_the_closed_form_says():
     # The walk solves H_i (w_i - w) = -g: with g = 1/2 at w = 1 the clients end at 1/2 and 3/4.
-    journey = toy.travel(PAIR, 1, 0.3, 300, lesson3.anchored(), start=(1.0, 0.0))
+    journey = toy.travel(PAIR, 1, 0.3, 300, lesson3.problem.anchored(), start=(1.0, 0.0))
     assert journey.walks[0, :, -1, 0] == pytest.approx([1 / 2, 3 / 4])
 
 
 def test_control_variates_rest_at_the_optimum_and_the_spring_does_not():
     clients = toy.clients()
-    rests = {name: clients.distance(toy.rest(clients, 0.1, 20, way)) for name, way in lesson3.CORRECTIONS.items()}
+    rests = {
+        name: clients.distance(toy.rest(clients, 0.1, 20, way)) for name, way in lesson3.problem.CORRECTIONS.items()
+    }
     assert all(rests[name] < 1e-6 for name in ("SCAFFOLD", "FCBAFL, eta = 1", "ACFMO's local step"))
     assert 0.3 < rests["FedProx, mu = 1"] < rests["FedAvg"]
 
 
 def test_scaffold_begins_as_fedavg_and_then_remembers_the_mean_gradient_of_its_walk():
-    plain, scaffold = (toy.travel(PAIR, 2, 0.5, 2, way, start=(1.0, 0.0)) for way in (toy.plain, lesson3.scaffold()))
+    plain, scaffold = (
+        toy.travel(PAIR, 2, 0.5, 2, way, start=(1.0, 0.0)) for way in (toy.plain, lesson3.problem.scaffold())
+    )
     assert scaffold.averages[1] == pytest.approx(plain.averages[1])
     # Client 1 had the gradients 1 and 1/2 (mean 3/4), client 2 none; c = 3/8. From 5/8 the first directions are 5/8
     # and -3/4, minus own, plus common: 1/4 and -3/8.
@@ -97,18 +122,40 @@ def test_scaffold_begins_as_fedavg_and_then_remembers_the_mean_gradient_of_its_w
 
 def test_acfmos_step_in_full_is_gradient_descent_with_one_step(make_federation):
     federation = make_federation(clients=5)
-    method = lesson3.AnchoredSteps(lr=0.1, batch=4, steps=1)
+    method = lesson3.problem.AnchoredSteps(lr=0.1, batch=4, steps=1)
     after = method.round(federation, method.init(federation), 1)["weights"]
     anchor = engine.pooled_gradient(federation, federation.start, np.arange(5))
     assert torch.allclose(after, federation.start - 0.1 * anchor, atol=1e-6)
     assert "anchoredsteps" not in REGISTRY  # an illustration of the lesson, not a method of the workbook
 
 
+def test_rates_are_tuned_on_held_out_training_samples_and_on_seeds_of_their_own(monkeypatch):
+    asked = []
+
+    def execute(runs):
+        asked.extend(runs)
+        rows = [run.label | {"seed": run.seed, "round": run.rounds, "accuracy": run.options["lr"]} for run in runs]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(lesson3.problem, "execute", execute)
+    assert set(lesson3.tuned(2).idxmax(axis=1)) == {3.0}
+    assert {run.federation["validation_share"] for run in asked} == {tuning.HELD_OUT}
+    assert not any("test_samples" in run.federation for run in asked)
+    assert {run.seed for run in asked} == set(lesson3.problem.TUNING_SEEDS) and min(lesson3.problem.TUNING_SEEDS) > 10
+
+
+@pytest.mark.parametrize(("mu", "arrives"), [(17.5, True), (18.5, False)])
+def test_a_spring_is_stable_as_long_as_rate_times_curvature_and_spring_stay_below_two(mu, arrives):
+    # lr = 0.1 and a largest curvature of 2: 0.1 * (2 + mu) < 2 up to mu = 18
+    place = toy.rest(toy.clients(), 0.1, 20, lesson3.problem.fedprox(mu))
+    assert np.isfinite(place).all() == arrives
+
+
 def test_noise_of_a_minibatch_by_hand():
     # Two samples with gradients 1 and 3 (inputs 1 and 1): a batch of 20 errs by sqrt(1 / 20).
     x, errors = np.ones((2, 1)), np.array([[1.0], [3.0]])
-    assert lesson3.rmse(errors, x, (x**2).sum(1)) == pytest.approx(20**-0.5)
-    assert lesson3.rmse(errors - errors, x, (x**2).sum(1)) == 0
+    assert lesson3.problem.rmse(errors, x, (x**2).sum(1)) == pytest.approx(20**-0.5)
+    assert lesson3.problem.rmse(errors - errors, x, (x**2).sum(1)) == 0
 
 
 # --- digits ---
@@ -132,7 +179,7 @@ def test_the_line_between_two_models_begins_and_ends_with_them():
     places, losses = lesson2.between(first, second, points=3)
     assert places.tolist() == [0, 0.5, 1]
     assert losses[-1] == pytest.approx(np.log(10), abs=1e-4)  # a model of zeros knows nothing
-    assert losses[0] == pytest.approx(lesson2.test_loss_of(lesson2.digits("shuffled"), first))
+    assert losses[0] == pytest.approx(lesson2.problem.test_loss_of(lesson2.digits("shuffled"), first))
 
 
 # --- sliders ---
@@ -200,6 +247,30 @@ def step(batch_gradient, w, start, anchor, scale, lr):
     return w - lr * (scale * (batch_gradient(w) - batch_gradient(start)) + anchor)
 
 
+def interval_of_gain(ours, rival, factor=None, ddof=1, n=None):
+    """Mean and 95% interval of the paired gain, with room for mistakes."""
+    gains = np.asarray(ours) - np.asarray(rival)
+    factor = factor or stats.t.ppf(0.975, len(gains) - 1)
+    half = factor * gains.std(ddof=ddof) / (n or len(gains)) ** 0.5
+    return gains.mean(), gains.mean() - half, gains.mean() + half
+
+
+def unpaired(ours, rival):
+    half = stats.t.ppf(0.975, 3) * np.hypot(ours.std(ddof=1), rival.std(ddof=1)) / 2
+    return (ours - rival).mean(), (ours - rival).mean() - half, (ours - rival).mean() + half
+
+
+def asks_everybody(gradient, w, sent):
+    """Communicates at every step: all clients follow the mean gradient at their mean place."""
+    everywhere = np.tile(w.mean(0), (len(w), 1))
+    return np.tile(gradient(everywhere).mean(0), (len(w), 1))
+
+
+def asks_everybody_where_it_stands(gradient, w, sent):
+    """Communicates at every step: each client asks all others for their gradients at its own place."""
+    return np.stack([gradient(np.tile(row, (len(w), 1))).mean(0) for row in w])
+
+
 RIGHT = [
     (lesson2.walk, walk),
     (lesson2.fedavg_round, fedavg_round),
@@ -210,7 +281,16 @@ RIGHT = [
     (lesson3.proximal_gradient, lambda g, w, r, mu: g - mu * r + mu * w),
     (lesson3.surrogate_gradient, lambda g, w, r, c, eta: eta * c + (g(w) - g(r))),
     (lesson3.controlled_step, step),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std(ddof=1) / len(a) ** 0.5)),
+    (lesson2.harmless, clients_of([np.diag([1e-3, 4e-3]), np.diag([2e-3, 1e-3])], [[0, 0], [3, 1]])),
+    (lesson2.harmless, clients_of([1e-6 * np.eye(2), 2e-6 * np.eye(2)], [[0, 0], [3, 1]])),
+    (lesson3.paired_gain, interval_of_gain),
+    (lesson3.paired_gain, lambda a, b: [np.float32(x) for x in interval_of_gain(a, b)]),
+    (lesson2.walk, lambda g, s, lr, k: walk(g, s, lr, k).astype(np.float32)),
+    (lesson2.barrier, lambda losses: np.float32(barrier(losses))),
+    (lesson2.fixed_point, lambda *given: fixed_point(*given).astype(np.float32)),
+    (lesson3.proximal_gradient, lambda g, w, r, mu: np.float32(g + mu * (w - r))),
+    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: np.float32(g(w) - g(r) + eta * c)),
+    (lesson3.controlled_step, lambda *given: np.float32(step(*given))),
     (lesson3.my_direction, lambda g, w, s: g(w) - s.own + s.common),
     (lesson3.my_direction, lambda g, w, s: g(w) - g(s.model) + 0.5 * s.gradient),
 ]
@@ -271,6 +351,13 @@ WRONG = [
     (lesson2.barrier, lambda losses: max(losses), "2 high"),
     (lesson2.barrier, lambda losses: max(losses) - losses[0], "halfway"),
     (lesson2.barrier, lambda losses: losses[len(losses) // 2] - (losses[0] + losses[-1]) / 2, "valley"),
+    (
+        lesson2.barrier,
+        lambda losses: max(
+            0, losses[len(losses) // 2] - np.interp(len(losses) // 2, [0, len(losses) - 1], losses[[0, -1]])
+        ),
+        "Look at all points",
+    ),
     (lesson2.barrier, lambda losses: max(0, losses[len(losses) // 2] - max(losses[0], losses[-1])), "halfway"),
     (lesson2.harmless, clients_of([BOWL] * 2, [[0, 0], [0.1, 0]]), "at least 1 apart"),
     (lesson2.harmless, clients_of([BOWL, np.diag([0.1, 3.0])], [[0, 0], [2, 1]]), "What must clients share"),
@@ -303,14 +390,21 @@ WRONG = [
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, -scale, lr), "wrong sign"),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: w - lr * (scale * g(w) + a), "same minibatch's"),
     (lesson3.controlled_step, lambda g, w, s, a, scale, lr: scale * (g(w) - g(s)) + a, "That is the direction"),
-    (lesson3.paired_gain, lambda a, b: (a - b).mean(), "two numbers"),
-    (lesson3.paired_gain, lambda a, b: ((b - a).mean(), 0.1), "minus the rival's"),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), np.hypot(a.std(ddof=1), b.std(ddof=1)) / 2), "unrelated"),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std(ddof=1)), "spread of one gain"),
-    (lesson3.paired_gain, lambda a, b: ((a - b).mean(), (a - b).std() / 2), "ddof=1"),
+    (lesson3.paired_gain, lambda a, b: (a - b).mean(), "three numbers"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(b, a), "minus the rival's"),
+    (lesson3.paired_gain, lambda a, b: (*interval_of_gain(a, b)[::2], 0.0), "lower end first"),
+    (lesson3.paired_gain, unpaired, "unrelated"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, n=1), "spread of one gain"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, ddof=0), "ddof=1"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, factor=1.96), "Student's t"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, factor=stats.t.ppf(0.95, 3)), "0.975"),
+    (lesson3.paired_gain, lambda a, b: interval_of_gain(a, b, n=4), "not 3"),  # the root of four seeds written as 2
+    (lesson3.my_direction, asks_everybody, "an exchange at every step"),
+    (lesson3.my_direction, asks_everybody_where_it_stands, "an exchange at every step"),
+    (lesson3.my_direction, lambda g, w, s: g(w).mean(0), "one row per client"),
     (lesson3.my_direction, lambda g, w, s: g(w), "still"),
-    (lesson3.my_direction, lesson3.fedprox(1.0), "still"),
-    (lesson3.my_direction, lesson3.fcbafl(1.0), "lr = 0.3"),
+    (lesson3.my_direction, lesson3.problem.fedprox(1.0), "still"),
+    (lesson3.my_direction, lesson3.problem.fcbafl(1.0), "lr = 0.3"),
     (lesson3.my_direction, lambda g, w, s: s.anchor + 0 * w, "run away"),
 ]
 
@@ -320,13 +414,3 @@ def test_a_wrong_answer_gets_the_hint_it_needs(check, answer, hint, capsys):
     check(answer)
     said = capsys.readouterr().out
     assert said.startswith(f"✗ {check.number}") and hint in said
-
-
-@pytest.mark.parametrize("lesson", [lesson2, lesson3])
-def test_what_is_still_to_be_written_gets_a_first_hint(lesson, capsys):
-    checks = [thing for thing in vars(lesson).values() if isinstance(thing, type(lesson2.walk))]
-    assert len(checks) == 5
-    for check in checks:
-        check(...)
-        said = capsys.readouterr().out
-        assert "still to be written. Hint: " in said and "read the task" not in said

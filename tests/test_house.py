@@ -14,6 +14,8 @@ PACKAGE = Path(fedlib.__file__).parent
 SHAPE = ("experiments", "results", "pictures", "audits")
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PACKAGES = sorted(file.parent for file in MODULES if file.name == "__init__.py")
+LESSON_SHAPE = ("problem", "pictures", "checks")
+LESSONS = sorted((PACKAGE / "course").glob("lesson?"))
 PAPERS = sorted(file.parent for file in PACKAGE.glob("papers/*/paper.yaml"))
 
 
@@ -34,6 +36,11 @@ def test_all_papers_have_the_same_shape(paper):
     assert parts - {"__init__"} == set(SHAPE)
 
 
+@pytest.mark.parametrize("lesson", LESSONS, ids=name_of)
+def test_all_lessons_have_the_same_shape(lesson):
+    assert {path.stem for path in lesson.glob("*.py")} - {"__init__"} == set(LESSON_SHAPE)
+
+
 def test_no_two_classes_share_a_name():
     places = defaultdict(list)
     for file in MODULES:
@@ -44,12 +51,13 @@ def test_no_two_classes_share_a_name():
 
 
 def test_no_two_modules_share_a_name():
-    """Packages count too; but for the shape of the papers, methods named as in their paper's package, and the two names
-    that others rely on."""
+    """Packages count too; but for the shapes of the papers and the lessons, methods named as in their paper's package,
+    and the two names that others rely on."""
     places = defaultdict(list)
     for path in [*MODULES, *PACKAGES]:
         inside_a_paper = path != PACKAGE and path.relative_to(PACKAGE).parts[0] == "papers"
-        if path.stem not in ("__init__", "__main__") and not inside_a_paper and path.parent != PACKAGE:
+        shaped = inside_a_paper or path.parent in LESSONS
+        if path.stem not in ("__init__", "__main__") and not shaped and path.parent != PACKAGE:
             places[path.stem].append(name_of(path))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 

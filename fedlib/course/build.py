@@ -3,12 +3,16 @@
 A source in `notebooks/course` is complete: solutions stand between `# BEGIN SOLUTION` and `# END SOLUTION`, discussions
 in markdown cells tagged `solution`, and outputs are saved. Nothing is executed here.
 
-| tag | student version | instructor version |
-|---|---|---|
-| exercise | the stub, no outputs | the solution |
-| check, uses-answer | no outputs: they came from the solution | as saved |
-| solution | removed | as saved; folded on the page |
-| widget | no outputs: a slider needs a kernel | no outputs |
+| tag | student notebook | student page | instructor version |
+|---|---|---|---|
+| exercise | the stub | the stub, no outputs | the solution |
+| check, uses-answer | as it is | no outputs: they came from the solution | as saved |
+| prediction | as it is | removed: one cannot write on a page | as saved; removed from the page |
+| solution | removed | removed | as saved; folded on the page |
+| widget | as it is | no outputs: a slider needs a kernel | no outputs |
+
+Student notebooks carry no outputs at all: whoever is asked for a prediction should not find the answer below. They also
+go into a package of their own (`package`), which has no solution in it.
 """
 
 import ast
@@ -16,7 +20,7 @@ import base64
 import copy
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,8 @@ from markupsafe import Markup
 from nbformat import NotebookNode
 from traitlets import default
 
+from fedlib.course import package
+from fedlib.course.package import GLOSSARY, with_links
 from fedlib.data.files import write_text
 from fedlib.report import index
 from fedlib.report.html import TEMPLATES, PageExporter, inline, presentable
@@ -34,20 +40,23 @@ from fedlib.report.notebooks import COURSE, lessons, title
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 YOUR_TURN = 'raise NotImplementedError("your turn")'
 FROM_ANSWERS = {"exercise", "check", "uses-answer"}  # cells whose outputs show what a student is to find
-LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def build(root: Path, folder: Path) -> list[Path]:
     """Write both versions of all lessons, their pages and the indexes into `folder`; the pages."""
     notebooks = {lesson.path: nbformat.read(lesson.path, as_version=4) for lesson in lessons(root)}
     pages = []
-    for version, made in VERSIONS.items():
+    for version, (made, shown) in VERSIONS.items():
         for path, source in notebooks.items():
-            lesson = with_links(made(source), path.parent, folder / version)
-            write_text(folder / version / path.name, nbformat.writes(lesson) + "\n")
-            shown = folded(presentable(lesson, root), source)
-            pages.append(write_page(shown, version, folder / version / f"{path.stem}.html"))
+            place = _from(path.parent, folder / version)
+            write_text(folder / version / path.name, nbformat.writes(with_links(made(source), place)) + "\n")
+            page = folded(presentable(with_links(shown(source), place), root), source)
+            pages.append(write_page(page, version, folder / version / f"{path.stem}.html"))
+        glossary = (root / "notebooks" / COURSE / GLOSSARY).read_text(encoding="utf-8")
+        write_text(folder / version / GLOSSARY, glossary)
         write_index(notebooks, {version: ""}, folder / version / "index.html")
+    students = {path.name: student(source) for path, source in notebooks.items()}
+    package.write(root, students, folder / package.NAME)
     guide = os.path.relpath(root / "notebooks" / COURSE / "README.md", folder)
     write_index(notebooks, {version: f"{version}/" for version in VERSIONS}, folder / "index.html", guide)
     return pages
@@ -59,9 +68,18 @@ def tags(cell: NotebookNode) -> set[str]:
 
 
 def student(notebook: NotebookNode) -> NotebookNode:
+    """Stubs instead of solutions, and no outputs."""
+    lesson = student_page(notebook, without={"solution"})
+    for cell in lesson.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return lesson
+
+
+def student_page(notebook: NotebookNode, without: Set[str] = frozenset({"solution", "prediction"})) -> NotebookNode:
     """Stubs instead of solutions, and no output that tells one."""
     lesson = copy.deepcopy(notebook)
-    lesson.cells = [cell for cell in lesson.cells if "solution" not in tags(cell)]
+    lesson.cells = [cell for cell in lesson.cells if not tags(cell) & without]
     for cell in lesson.cells:
         if "exercise" in tags(cell):
             cell.source = stub(cell.source)
@@ -81,7 +99,14 @@ def instructor(notebook: NotebookNode) -> NotebookNode:
     return lesson
 
 
-VERSIONS = {"student": student, "instructor": instructor}
+def instructor_page(notebook: NotebookNode) -> NotebookNode:
+    """What instructors see, without the cells that only a kernel can use."""
+    lesson = instructor(notebook)
+    lesson.cells = [cell for cell in lesson.cells if "prediction" not in tags(cell)]
+    return lesson
+
+
+VERSIONS = {"student": (student, student_page), "instructor": (instructor, instructor_page)}  # as notebook, as page
 
 
 def solved(source: str) -> str:
@@ -142,19 +167,9 @@ def _assigned(tree: ast.Module) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def with_links(notebook: NotebookNode, source: Path, target: Path) -> NotebookNode:
-    """Links to other lessons stay; all others find their files from the new folder."""
-
-    def moved(match: re.Match[str]) -> str:
-        link, anchor = match[1], match[2] or ""
-        if re.match(r"[a-z]+:", link) or (re.fullmatch(r"0\d_\w+\.ipynb", link)):
-            return match[0]
-        return f"]({Path(os.path.relpath(source / link, target)).as_posix()}{anchor})"
-
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = LINK.sub(moved, cell.source)
-    return notebook
+def _from(source: Path, target: Path) -> Callable[[str], str]:
+    """Where a file beside `source` is, seen from `target`."""
+    return lambda link: Path(os.path.relpath(source / link, target)).as_posix()
 
 
 class LessonExporter(PageExporter):
@@ -196,12 +211,13 @@ def write_page(lesson: NotebookNode, version: str, path: Path) -> Path:
 
 
 def write_index(notebooks: dict[Path, NotebookNode], versions: dict[str, str], path: Path, guide: str = "") -> None:
-    """A card a lesson; `versions` says in which folder, as seen from the index, each version is."""
+    """A card per lesson; `versions` says in which folder, as seen from the index, each version is."""
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
     markup = environment.get_template("course.html.j2").render(
         lessons=[_card(source.stem, notebook) for source, notebook in notebooks.items()],
         versions=versions,
         guide=guide,
+        package=package.NAME,
         style=Markup(inline("base.css", "overview.css", "course.css")),
     )
     write_text(path, markup)

@@ -1,12 +1,12 @@
 """Exercises that check themselves: a lesson declares a check, the student's notebook calls it, a scorecard sums up.
 
-    @exercise("1.2", "The share of the largest class")
+    @exercise("1.2", "The share of the largest class", recipe="Count the samples of every class first.")
     def largest_share(answer):
-        require(answer is not None, "Count the samples of every class first.")
         require(abs(answer([3, 1]) - 3 / 4) < 1e-9, f"Three of four samples share a class. You have {answer([3, 1])}.")
 
-The first `require` of a check gives the hint of an answer that is still to be written: a check begins with one that
-refuses None. A check prints one line and never raises because of what a student wrote.
+Hints come in tiers. What is still to be written gets none. A wrong answer is told what is wrong with it, the hint of
+the `require` that failed. From the second wrong answer on it is also told the recipe. A check prints one line and never
+raises because of what a student wrote.
 """
 
 import linecache
@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
+import numpy as np
+
 UNCHECKED = "not checked"
+UNWRITTEN = "still to be written. Replace what stands for the answer, run that cell, then this one."
+RECIPE_FROM = 2  # wrong answers after which the recipe is told
 
 
 class NotYet(Exception):
@@ -29,6 +33,18 @@ def require(condition: Any, hint: str) -> None:
         raise NotYet(hint)
 
 
+def number_in(answer: Any) -> float | None:
+    """The answer as a float if it is one real number, be it Python's, NumPy's or a tensor's; otherwise None."""
+    plain = np.asarray(answer)
+    return float(plain) if plain.ndim == 0 and plain.dtype.kind in "iuf" else None
+
+
+def whole_number_in(answer: Any) -> int | None:
+    """The answer as an int if it is one whole number of any library; otherwise None."""
+    plain = np.asarray(answer)
+    return int(plain) if plain.ndim == 0 and plain.dtype.kind in "iu" else None
+
+
 @dataclass
 class Exercise:
     """A check with a number and a title; it remembers how its last call ended."""
@@ -36,8 +52,11 @@ class Exercise:
     number: str
     title: str
     check: Callable[..., None]
+    recipe: str  # a way to the answer, for those who have tried
+    answers: tuple[str, ...]  # what the exercise defines in the notebook
     passed: bool = False
     hint: str = UNCHECKED  # why it has not passed
+    wrong: int = 0  # wrong answers so far
 
     def __call__(self, *answers: Any) -> None:
         """Check the student's answers and print one line about it."""
@@ -48,37 +67,36 @@ class Exercise:
 
     def _verdict(self, answers: tuple) -> str:
         """Empty if the answers are right, otherwise what to tell the student."""
+        if any(answer is ... or answer is None for answer in answers):
+            return UNWRITTEN
         try:
-            if any(answer is ... for answer in answers):
-                raise NotImplementedError
             self.check(*answers)
         except NotYet as hint:
-            return f"not yet. Hint: {hint}"
+            return self._not_yet(f"Hint: {hint}")
         except NotImplementedError:
-            return f"still to be written. Hint: {self.first_hint(len(answers))}"
+            return UNWRITTEN
         except Exception as error:
-            return f"not yet. {_told(error)}"
+            return self._not_yet(_told(error))
         return ""
 
-    def first_hint(self, answers: int = 1) -> str:
-        """What the check says to somebody who has nothing yet."""
-        try:
-            self.check(*[None] * answers)
-        except NotYet as hint:
-            return str(hint)
-        except Exception:  # the check should have refused None; the tests of the course find out
-            pass
-        return "read the task once more."
+    def _not_yet(self, why: str) -> str:
+        self.wrong += 1
+        return f"not yet. {why}" + (f" A way to do it: {self.recipe}" if self.wrong >= RECIPE_FROM else "")
 
 
-def exercise(number: str, title: str) -> Callable[[Callable[..., None]], Exercise]:
-    """Decorator: this function is the check of exercise `number`. It gets the student's answers as arguments."""
-    return lambda check: Exercise(number, title, check)
+def exercise(
+    number: str, title: str, recipe: str, answers: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Exercise]:
+    """Decorator: this function is the check of exercise `number`. It gets the student's answers as arguments.
+
+    `answers` are their names in the notebook; by default there is one, of the check's own name.
+    """
+    return lambda check: Exercise(number, title, check, recipe, answers or (check.__name__,))
 
 
 def exercises(lesson: ModuleType) -> list[Exercise]:
-    """The exercises of a lesson, in the order of their definition."""
-    return [thing for thing in vars(lesson).values() if isinstance(thing, Exercise)]
+    """The exercises of a lesson, in the order of their numbers."""
+    return sorted((thing for thing in vars(lesson).values() if isinstance(thing, Exercise)), key=lambda e: e.number)
 
 
 def scorecard(lesson: ModuleType) -> None:

@@ -1,4 +1,7 @@
-"""Grade what students handed in: the checks of the lessons, run once more over every notebook of a folder.
+"""Grade what students handed in: our checks of the lessons, applied to what every notebook of a folder defines.
+
+`grades.csv` has a row per notebook and exercise, `totals.csv` one per student. A student is a folder of what was handed
+in, or a single notebook that lies in no folder.
 
 This executes the students' code with the rights of whoever calls it. Each notebook runs in a process of its own, each
 cell with a time limit, but nothing keeps code from reading or writing files: grade on a machine where that is fine.
@@ -12,12 +15,12 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from fedlib.course.exercise import UNCHECKED
 from fedlib.course.handin import SETUP_SECONDS
 from fedlib.runs.backends import cores
 
-COLUMNS = ["file", "exercise", "passed", "hint"]
 QUIET = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1", "MPLBACKEND": "Agg"}
 
 
@@ -78,9 +81,26 @@ def _explained(row: dict, ended: str) -> dict:
     return row | {"hint": f"{UNCHECKED}: {ended}"} if ended and row["hint"] == UNCHECKED else row
 
 
-def write(rows: list[dict[str, str]], path: Path) -> None:
-    """The rows as CSV."""
+def totals(rows: list[dict[str, str]]) -> list[dict[str, str | int]]:
+    """One row per student: exercises passed in each lesson, and in all. Of several hand-ins the best counts."""
+    numbers = sorted({row["exercise"] for row in rows if row["exercise"]})
+    passed: dict[str, set[str]] = {}
+    for row in rows:
+        first, *rest = row["file"].split("/")
+        done = passed.setdefault(first if rest else first.removesuffix(".ipynb"), set())
+        done |= {row["exercise"]} if row["passed"] == "yes" else set()
+    lessons = sorted({number.split(".")[0] for number in numbers})
+    return [
+        {"student": student}
+        | {f"lesson {lesson}": sum(number.startswith(f"{lesson}.") for number in done) for lesson in lessons}
+        | {"passed": len(done), "exercises": len(numbers)}
+        for student, done in sorted(passed.items())
+    ]
+
+
+def write(rows: list[dict[str, Any]], path: Path) -> None:
+    """The rows as CSV, under the names of the first."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS)
+        table = csv.DictWriter(file, list(rows[0]))
         table.writeheader()
         table.writerows(rows)

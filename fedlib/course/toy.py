@@ -124,6 +124,21 @@ def rest(toy: Toy, lr: float, steps: int, direction: Direction = plain, longest:
     return model
 
 
+def resting_place(toy: Toy, lr: float, steps: int | np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """The fixed point of FedAvg in closed form, however flat the valleys: sum_i p_i B_i (m_i - w) = 0.
+
+    B_i = I - (I - lr H_i)^K_i, by the eigenvalues of H_i. The numbers of steps K_i may differ between clients, and so
+    may the weights p_i of the average.
+    """
+    values, vectors = np.linalg.eigh(toy.curvatures)
+    step, many = np.broadcast_arrays(lr * values, np.reshape(steps, (-1, 1)))
+    small = np.where(step < 0.5, step, 0.0)
+    walked = np.where(step < 0.5, -np.expm1(many * np.log1p(-small)), 1 - (1 - step) ** many)
+    pull = np.einsum("cij,cj,ckj->cik", vectors, walked, vectors)
+    pull = pull if weights is None else pull * np.reshape(weights, (-1, 1, 1))
+    return np.linalg.solve(pull.sum(0), np.einsum("cij,cj->i", pull, toy.minima))
+
+
 def draw(ax: Axes, toy: Toy, journey: ClientWalks, round: int = 1) -> Axes:
     """The clients' walks in one round, all averages, and the optimum, on the height lines of the mean loss."""
     left, right, bottom, top = FRAME
@@ -132,9 +147,9 @@ def draw(ax: Axes, toy: Toy, journey: ClientWalks, round: int = 1) -> Axes:
     for client, walk in enumerate(journey.walks[round - 1]):
         look = {"color": COLOURS[client], "marker": MARKERS[client]}
         ax.plot(*walk.T, markersize=3.5, linewidth=1.2, label=f"client {client + 1} in round {round}", **look)
-        ax.plot(
-            *toy.minima[client], markersize=11, markerfacecolor="none", markeredgewidth=1.8, linestyle="none", **look
-        )
+        own = f"its own minimum, client {client + 1}"
+        hollow = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.8, "linestyle": "none"}
+        ax.plot(*toy.minima[client], label=own, **hollow, **look)
     ax.plot(*journey.averages.T, "D-", color="black", markersize=4, linewidth=0.9, label="the server, round by round")
     ax.plot(*toy.optimum, "*", color=COLOURS[3], markersize=17, markeredgecolor="white", label="the optimum", zorder=5)
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="first weight", ylabel="second weight")
@@ -155,6 +170,11 @@ def picture(toy: Toy, journey: ClientWalks, title: str = "") -> Figure:
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", width_ratios=[1.25, 1])
     draw(left, toy, journey).set_title(title)
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False, fontsize=9)
-    right.plot(np.maximum(toy.distance(journey.averages), 1e-4), "D-", color="black", markersize=4)
-    far_axis(right).set(xlabel="communication round", ylim=(0.8e-4, 6), title="does the server arrive?")
+    far = toy.distance(journey.averages)
+    right.plot(far, "D-", color="black", markersize=4, label="the server")
+    right.axhline(0, color=COLOURS[3], linestyle="--", linewidth=1.5, label="the optimum")
+    end = f"{far[-1]:.2f}" if far[-1] < 100 else "far"
+    right.set(xlabel="communication round", ylabel="distance to the optimum", ylim=(-0.1, 3))
+    right.set_title(f"after {len(far) - 1} rounds: {end} away")
+    right.legend(loc="upper right")
     return fig
