@@ -16,8 +16,8 @@ from fedlib import data
 from fedlib.__main__ import main
 from fedlib.commands import find_runs, planner
 from fedlib.commands import plan_cli as command
+from fedlib.commands.reports import jobs_of
 from fedlib.report.notebooks import Notebook
-from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.runs import store, study, tuning
 from fedlib.runs.plan import kinds, measure
 from fedlib.runs.plan.kinds import Cost
@@ -88,8 +88,7 @@ def one_notebook(root: Path, *sources: str) -> Path:
     """A workbook whose paper has one notebook with these cells."""
     make_workbook(root)
     (root / "notebooks" / "toy" / "02_broken.ipynb").unlink()
-    config = "# @package _global_\ntoy:\n  fine:\n    seeds: ${by_scale:{quick:2,desk:5,paper:5}}\n"
-    (root / "conf" / "paper" / "toy.yaml").write_text(config)
+    (root / "conf" / "paper" / "toy.yaml").write_text("# @package toy\ndesk:\n  fine:\n    seeds: 5\n")
     cells = [tagged("seeds = 2"), *map(new_code_cell, sources)]
     nbformat.write(new_notebook(cells=cells), root / "notebooks" / "toy" / "01_fine.ipynb")
     return root
@@ -116,9 +115,8 @@ last = study.execute([Run("fedavg", federation, 5, int(best), {"steps": 1, "lr":
 
 
 def planned(root: Path, *overrides: str, measuring=free) -> dict:
-    register_resolvers(root)
-    (config,) = compose_jobs(root, list(overrides))
-    return planner.plan(root, config, (1, 2), measuring)
+    (job,) = jobs_of(list(overrides), root)
+    return planner.plan(job.notebooks, job.config, (1, 2), measuring)
 
 
 def by_label(made: dict, key: str) -> dict:
@@ -166,8 +164,8 @@ def test_what_an_earlier_notebook_will_run_is_shared(tmp_path, own_store):
     folder = root / "notebooks" / "toy"
     (folder / "02_again.ipynb").write_bytes((folder / "01_fine.ipynb").read_bytes())
     config = root / "conf" / "paper" / "toy.yaml"
-    config.write_text(config.read_text() + "  again:\n    seeds: 3\n")
-    made = planned(root)
+    config.write_text(config.read_text() + "quick:\n  again:\n    seeds: 3\n")
+    made = planned(root, "scale=quick")
     assert [(row["runs"], row["shared"], row["missing"]) for row in made["notebooks"]] == [(2, 0, 2), (3, 2, 1)]
     assert (made["total"]["runs"], made["total"]["missing"]) == (5, 3)
 
@@ -351,7 +349,7 @@ def test_json_and_text_tell_the_same(tmp_path, own_store, capsys, monkeypatch):
         (["--workers"], "expected one argument"),
         (["--seconds", "-1"], "is no positive number of seconds"),
         (["--jsn"], "options are --json, --workers, --seconds"),
-        (["-m", "seed=0,1"], "seed=0,1"),
+        (["-m", "seed=0,1"], "plan -m: settings are written name=value"),
         (["everything"], "settings are written name=value"),
     ],
 )

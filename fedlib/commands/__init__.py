@@ -8,7 +8,8 @@
     verify_cli  `verify`: recompute what is recorded, and compare
     dask_cli    `dask`: a scheduler or workers on other machines
 
-`allowed` says what each setting may be. A command is imported when it is called: a wrong word need not wait for torch.
+`allowed` says what each setting may be, `manual` is what `--help` prints. A command is imported when it is called: a
+wrong word need not wait for torch.
 """
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from fedlib import data
 from fedlib.commands.find_runs import run_up_to_studies
 from fedlib.report.execute import environment
-from fedlib.report.notebooks import Notebook, selection, values_of
+from fedlib.report.notebooks import Notebook, values_of
 from fedlib.report.produce import kernel_environment
 from fedlib.runs import study
 from fedlib.runs.bars import quiet
@@ -120,9 +120,9 @@ def identity(run: Run) -> str:
     return json.dumps(run.asked, sort_keys=True)
 
 
-def plan(root: Path, config: DictConfig, workers: tuple[int, ...], measure: Measure) -> dict[str, Any]:
-    """The plan of the notebooks that the config asks for, as plain data: what `--json` prints."""
-    notebooks, planner = selection(root, config), Planner(measure)
+def plan(notebooks: list[Notebook], config: DictConfig, workers: tuple[int, ...], measure: Measure) -> dict[str, Any]:
+    """The plan of notebooks with the values of a config, as plain data: what `--json` prints."""
+    planner = Planner(measure)
     with tempfile.TemporaryDirectory() as nowhere, environment(kernel_environment(config, Path(nowhere))):
         planned = [planner.plan(notebook, values_of(notebook, config)) for notebook in notebooks]
     rows = [row(notebook, planner, workers) for notebook in planned]
