@@ -401,7 +401,7 @@ def backend_config(*overrides: str):
 def test_the_address_and_the_leg_reach_the_notebooks():
     config = backend_config("backend=dask", "backend.address=tcp://scheduler:8786", "backend.leg=30")
     with client.serving(config.backend) as address:
-        variables = kernel_environment(config, Path("report"), address)
+        variables = kernel_environment(config, address)
     assert variables["FEDLIB_BACKEND"] == "dask"
     assert variables["FEDLIB_ADDRESS"] == "tcp://scheduler:8786"
     assert variables["FEDLIB_LEG"] == "30"

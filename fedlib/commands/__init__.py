@@ -3,7 +3,7 @@
     reports     no command, only settings: execute the notebooks and write their pages
     catalogue   `list`: what there is
     explain     `explain`: the story of one verdict
-    plan_cli    `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
+    plan_cli    `plan`: what the runs will cost; `dry_run` finds out which runs a notebook asks for
     record_cli  `record`: put finished runs into the record
     verify_cli  `verify`: recompute what is recorded, and compare
     dask_cli    `dask`: a scheduler or workers on other machines

@@ -35,6 +35,7 @@ class Job:
     words: list[str]
     config: DictConfig
     notebooks: list[Notebook]
+    sweep: bool = False  # whether it is one of several
 
 
 def run(words: list[str], root: Path) -> int:
@@ -42,34 +43,35 @@ def run(words: list[str], root: Path) -> int:
     if any(word in HELP for word in words):
         print(manual.text(root))
         return FINE
-    sweep = any(word in SWEEP for word in words)
-    jobs = jobs_of([word for word in words if word not in SWEEP], root, sweep)
+    jobs = jobs_of(words, root)
     from fedlib.report.produce import build  # seconds of imports that --help and a wrong name need not wait for
 
-    folders = [report_folder(job, root, sweep) for job in jobs]
-    reports = [
-        (folder, build(root, job.notebooks, job.config, folder, command(job.words)))
-        for job, folder in zip(jobs, folders, strict=True)
-    ]
+    reports = []
+    for job in jobs:
+        folder = report_folder(job, root)
+        reports.append((folder, build(root, job.notebooks, job.config, folder, command(job.words))))
     return summary(reports)
 
 
-def jobs_of(words: list[str], root: Path, sweep: bool = False) -> list[Job]:
+def jobs_of(words: list[str], root: Path) -> list[Job]:
     """Every job with its names and values checked: a mistake in the last job of a sweep stops the first."""
     if not (root / "conf" / "config.yaml").exists():
         raise UsageError("conf/ is missing: run from a checkout, installed with pip install -e .")
-    for word in words:
+    settings = [word for word in words if word not in SWEEP]
+    for word in settings:
         if "=" not in word or word.startswith("-"):
             raise UsageError(f"{word}: settings are written name=value. The commands there are: {', '.join(COMMANDS)}.")
-    return [_job(job, root) for job in (combinations(words) if sweep else [words])]
+    if len(settings) == len(words):
+        return [_job(settings, root)]
+    return [_job(job, root, sweep=True) for job in combinations(settings)]
 
 
-def _job(words: list[str], root: Path) -> Job:
+def _job(words: list[str], root: Path, sweep: bool = False) -> Job:
     config = compose_job(root, words)
     notebooks = selection(root, config)
     allowed.check(config, root)
     _check_backend(config.backend.name)
-    return Job(words, config, notebooks)
+    return Job(words, config, notebooks, sweep)
 
 
 def _check_backend(name: str) -> None:
@@ -79,9 +81,9 @@ def _check_backend(name: str) -> None:
         raise UsageError(str(problem)) from problem
 
 
-def report_folder(job: Job, root: Path, sweep: bool) -> Path:
+def report_folder(job: Job, root: Path) -> Path:
     """`reports/<scale>`, or in a sweep a folder named after the job's words."""
-    if not sweep:
+    if not job.sweep:
         return Path(job.config.report).resolve()
     return root / "reports" / "sweeps" / (re.sub(r"[^\w.,=+-]+", "_", ",".join(job.words)) or "defaults")
 

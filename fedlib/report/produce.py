@@ -15,10 +15,9 @@ from fedlib.report.settings import scale_of
 from fedlib.runs import backends
 
 
-def kernel_environment(config: DictConfig, folder: Path, address: str | None = None) -> dict[str, str]:
+def kernel_environment(config: DictConfig, address: str | None = None) -> dict[str, str]:
     """What notebooks learn from the config apart from their parameters; `address` is that of a Dask scheduler."""
     variables = {
-        "FEDLIB_REPORT": str(folder),
         "FEDLIB_RECORD": config.record,
         "FEDLIB_BACKEND": config.backend.name,
         "FEDLIB_WORKERS": str(config.backend.workers or backends.cores()),
@@ -36,7 +35,7 @@ def build(root: Path, notebooks: list[Notebook], config: DictConfig, folder: Pat
     about = {"command": command}
     with (
         backends.load(config.backend.name).serving(config.backend) as address,
-        environment(kernel_environment(config, folder, address)),
+        environment(kernel_environment(config, address) | {"FEDLIB_REPORT": str(folder)}),
     ):
         outcomes = [_regenerate(root, notebook, config, about, folder) for notebook in notebooks]
     _write_ledger(folder, config.scale.name)
