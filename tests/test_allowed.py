@@ -19,7 +19,7 @@ from fedlib.papers.fedacs import experiments as fedacs
 from fedlib.papers.fedgs.experiments import comparison as fedgs
 from fedlib.papers.fedsr import experiments as fedsr
 from fedlib.report.notebooks import discover, parameters
-from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.report.settings import compose_jobs
 from fedlib.report.usage import UsageError
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,6 @@ MAY_BE_EMPTY = (  # all of them; none; none is given; MNIST only
 
 @pytest.fixture(scope="module", params=["quick", "desk", "paper"])
 def config(request) -> DictConfig:
-    register_resolvers(REPOSITORY)
     return compose_jobs(REPOSITORY, [f"scale={request.param}"])[0]
 
 

@@ -17,7 +17,7 @@ from fedlib.__main__ import main
 from fedlib.commands import dask_cli
 from fedlib.report import usage
 from fedlib.report.notebooks import discover, parameters
-from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.report.settings import compose_jobs
 from fedlib.report.usage import UsageError
 
 pytestmark = pytest.mark.slow
@@ -110,18 +110,54 @@ def test_what_is_no_override_is_explained_without_a_traceback(workbook, capsys, 
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_values_follow_the_scale_and_a_missing_scale_is_named(workbook):
-    register_resolvers(workbook)
-    seeds = [compose_jobs(workbook, [f"scale={scale}"])[0].toy.fine.seeds for scale in ("quick", "desk", "paper")]
-    assert seeds == [3, 5, 10]
+def fine_at(workbook: Path, *words: str) -> dict:
+    """The parameters of the toy notebook."""
+    (config,) = compose_jobs(workbook, list(words))
+    return dict(config.toy.fine)
+
+
+def test_a_scale_changes_what_the_notebook_states_and_the_paper_scale_changes_the_desk(workbook):
+    own = {"seed": 0, "seeds": 3, "rates": [0.1, 0.2], "method": "fedavg"}
+    assert fine_at(workbook, "scale=quick") == own
+    assert fine_at(workbook, "scale=desk") == own | {"seeds": 5, "rates": [0.1]}
+    assert fine_at(workbook, "scale=paper") == own | {"seeds": 10, "rates": [0.1]}
+    assert fine_at(workbook, "scale=paper", "seed=4", "toy.fine.seeds=2") == own | {
+        "seed": 4,
+        "seeds": 2,
+        "rates": [0.1],
+    }
+
+
+def test_by_default_a_paper_is_shown_at_desk_scale_once_that_is_recorded(workbook):
+    assert fine_at(workbook)["seeds"] == 3
+    assert fine_at(workbook, "scale.recorded=[toy]")["seeds"] == 5
+
+
+def test_once_the_notebook_states_desk_values_quick_is_what_changes_them(workbook):
+    """Moving a paper to desk scale: its cell and its first block change places, `paper` stays as it is."""
+    notebook, file = workbook / "notebooks" / "toy" / "01_fine.ipynb", workbook / "conf" / "paper" / "toy.yaml"
+    before = {scale: fine_at(workbook, f"scale={scale}") for scale in ("quick", "desk", "paper")}
+    notebook.write_text(notebook.read_text().replace("seeds = 3", "seeds = 5").replace("[0.1, 0.2]", "[0.1]"))
+    file.write_text(
+        file.read_text().replace("desk:", "quick:").replace("seeds: 5", "seeds: 3").replace("[0.1]", "[0.1, 0.2]")
+    )
+    assert {scale: fine_at(workbook, f"scale={scale}") for scale in before} == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "complaint"),
+    [
+        ("dsk:", "desk:", "conf/paper/toy.yaml: dsk: no such scale. Did you mean desk?"),
+        ("fin:", "fine:", "conf/paper/toy.yaml: desk.fin: no such notebook. Did you mean fine?"),
+        ("sedes:", "seeds:", "conf/paper/toy.yaml: desk.fine.sedes: no such parameter. Did you mean seeds?"),
+    ],
+)
+def test_a_scale_can_only_change_what_there_is(workbook, wrong, right, complaint):
     file = workbook / "conf" / "paper" / "toy.yaml"
-    file.write_text(file.read_text().replace(",paper:10", ""))
-    recorded = workbook / "conf" / "scale" / "recorded.yaml"
-    assert compose_jobs(workbook, [])[0].toy.fine.seeds == 3, "nothing is recorded, so it is shown at quick scale"
-    recorded.write_text(recorded.read_text().replace("recorded: []", "recorded: [toy]"))
-    assert compose_jobs(workbook, [])[0].toy.fine.seeds == 5
-    with pytest.raises(UsageError, match="no value for scale paper; it knows quick, desk"):
-        compose_jobs(workbook, ["scale=paper"])
+    file.write_text(file.read_text().replace(right, wrong, 1))
+    with pytest.raises(UsageError) as error:
+        compose_jobs(workbook, [])
+    assert complaint in str(error.value)
 
 
 def test_overrides_and_environment_reach_the_notebook(workbook, capsys):
@@ -161,14 +197,32 @@ def test_ctrl_c_stops_the_kernel_and_says_how_to_continue(workbook):
     assert list((workbook / "reports" / "desk" / "executed").iterdir()) == []
 
 
-def test_every_notebook_has_a_config_node_with_its_parameters_and_the_recorded_scale_is_its_default():
-    register_resolvers(REPOSITORY)
-    config = compose_jobs(REPOSITORY, ["paper=all", "scale=recorded"])[0]
-    papers = [path.stem for path in (REPOSITORY / "conf" / "paper").glob("*.yaml") if path.stem != "all"]
-    chosen = OmegaConf.to_container(config)
-    nodes = {f"{paper}.{name}": node for paper in papers for name, node in chosen[paper].items()}
-    cells = {notebook.label: parameters(notebook.path) for notebook in discover(REPOSITORY)}
-    assert nodes == cells
+PAPERS = [notebook.paper for notebook in discover(REPOSITORY)]
+RECORDED = OmegaConf.load(REPOSITORY / "conf" / "scale" / "recorded.yaml").recorded
+
+
+@pytest.mark.parametrize("paper", dict.fromkeys(PAPERS))
+def test_every_change_of_a_scale_changes_a_parameter_that_there_is(paper):
+    """A default is stated once, in the notebook; the paper scale changes desk's values."""
+    changes = OmegaConf.to_container(OmegaConf.load(REPOSITORY / "conf" / "paper" / f"{paper}.yaml"))
+    cells = {notebook.name: parameters(notebook.path) for notebook in discover(REPOSITORY) if notebook.paper == paper}
+    desk = {name: values | changes.get("desk", {}).get(name, {}) for name, values in cells.items()}
+    for scale, of_scale in changes.items():
+        for notebook, values in of_scale.items():
+            stated = (desk if scale == "paper" else cells)[notebook]
+            assert values.keys() <= stated.keys()
+            assert {name: value for name, value in values.items() if stated[name] == value} == {}
+
+
+@pytest.mark.parametrize("paper", dict.fromkeys(PAPERS))
+def test_notebooks_state_the_values_of_the_scale_at_which_their_paper_is_shown(paper):
+    """quick, or desk once the paper's desk runs are recorded: a saved notebook is what the report shows."""
+    (config,) = compose_jobs(REPOSITORY, ["scale=recorded"])
+    assert OmegaConf.to_container(config[paper]) == {
+        notebook.name: parameters(notebook.path) for notebook in discover(REPOSITORY) if notebook.paper == paper
+    }
+    file = OmegaConf.load(REPOSITORY / "conf" / "paper" / f"{paper}.yaml")
+    assert set(file) <= ({"quick", "paper"} if paper in RECORDED else {"desk", "paper"})
 
 
 def test_list_shows_papers_notebooks_figures_methods_and_data_sets_and_fetches_nothing(capsys, monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ from toy_workbook import REPOSITORY
 
 from fedlib.commands.dask_cli import with_defaults
 from fedlib.report.produce import kernel_environment
-from fedlib.report.settings import compose_jobs, register_resolvers
+from fedlib.report.settings import compose_jobs
 from fedlib.report.usage import UsageError
 from fedlib.runs import backends, store, study, versions
 from fedlib.runs.backends import dask as client
@@ -395,14 +395,13 @@ def test_schedulers_and_local_workers_listen_to_this_machine_unless_told_otherwi
 
 
 def backend_config(*overrides: str):
-    register_resolvers(REPOSITORY)
     return compose_jobs(REPOSITORY, ["paper=start", *overrides])[0]
 
 
 def test_the_address_and_the_leg_reach_the_notebooks():
     config = backend_config("backend=dask", "backend.address=tcp://scheduler:8786", "backend.leg=30")
     with client.serving(config.backend) as address:
-        variables = kernel_environment(config, Path("report"), address)
+        variables = kernel_environment(config, address)
     assert variables["FEDLIB_BACKEND"] == "dask"
     assert variables["FEDLIB_ADDRESS"] == "tcp://scheduler:8786"
     assert variables["FEDLIB_LEG"] == "30"

@@ -81,3 +81,46 @@ def test_methods_import_what_other_packages_export(file):
             names = {alias.name for alias in node.names}
             if not node.module.startswith("fedlib.algorithms"):
                 assert names <= EXPORTS.get(node.module, set()), ast.unparse(node)
+
+
+EDGES = ("commands/", "runs/backends/", "bench/")  # the command lines, and where runs execute
+READERS = {  # others that read or write the environment, and why they must
+    "surroundings.py": "tells notebooks what the config says of places and runs: one place for all of it",
+    "numerics.py": "pins the libraries before they are imported",
+    "engine/threads.py": "is part of every run's maker: it asks `surroundings` once runs are computed anew",
+    "engine/compiled/__init__.py": "tells numba its cache while that is imported; part of every run's maker, too",
+    "report/execute.py": "starts kernels, which inherit the environment",
+    "runs/plan/measure.py": "is a process of its own, with one thread",
+    "course/grade.py": "starts the kernels that grade",
+}
+
+
+def environment_reads(source: str) -> list[int]:
+    """The lines that name `os.environ` or `os.getenv`, however imported."""
+    names = ("environ", "environb", "getenv", "putenv")
+    parts = list(ast.walk(ast.parse(source)))
+    attributes = [part.lineno for part in parts if isinstance(part, ast.Attribute) and part.attr in names]
+    imported = [part for part in parts if isinstance(part, ast.ImportFrom) and part.module == "os"]
+    return attributes + [part.lineno for part in imported if any(alias.name in names for alias in part.names)]
+
+
+def test_the_environment_is_read_at_the_edges_only():
+    readers = {name_of(file) for file in MODULES if environment_reads(file.read_text(encoding="utf-8"))}
+    assert {name for name in readers if not name.startswith(EDGES)} == set(READERS)
+
+
+def test_reads_of_the_environment_are_seen_by_whatever_name():
+    assert environment_reads("import os as system\nsystem.environ['A']") == [2]
+    assert environment_reads("from os import getenv as get\nget('A')") == [1]
+    assert environment_reads("from os import path\nenvironment = path") == []
+
+
+def test_other_packages_are_used_through_their_public_modules():
+    """`hydra._internal` may be gone tomorrow."""
+    private = []
+    for file in MODULES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            private += [f"{name_of(file)}: {name}" for name in modules if "._" in name]
+    assert private == []

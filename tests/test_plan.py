@@ -14,11 +14,12 @@ from toy_workbook import REPOSITORY, make_workbook, tagged
 
 from fedlib import data
 from fedlib.__main__ import main
-from fedlib.commands import find_runs, planner
+from fedlib.commands import dry_run, planner
 from fedlib.commands import plan_cli as command
+from fedlib.commands.reports import jobs_of
 from fedlib.report.notebooks import Notebook
-from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.runs import store, study, tuning
+from fedlib.runs.backends import dry
 from fedlib.runs.plan import kinds, measure
 from fedlib.runs.plan.kinds import Cost
 from fedlib.runs.study import Run
@@ -88,8 +89,7 @@ def one_notebook(root: Path, *sources: str) -> Path:
     """A workbook whose paper has one notebook with these cells."""
     make_workbook(root)
     (root / "notebooks" / "toy" / "02_broken.ipynb").unlink()
-    config = "# @package _global_\ntoy:\n  fine:\n    seeds: ${by_scale:{quick:2,desk:5,paper:5}}\n"
-    (root / "conf" / "paper" / "toy.yaml").write_text(config)
+    (root / "conf" / "paper" / "toy.yaml").write_text("# @package toy\ndesk:\n  fine:\n    seeds: 5\n")
     cells = [tagged("seeds = 2"), *map(new_code_cell, sources)]
     nbformat.write(new_notebook(cells=cells), root / "notebooks" / "toy" / "01_fine.ipynb")
     return root
@@ -116,9 +116,8 @@ last = study.execute([Run("fedavg", federation, 5, int(best), {"steps": 1, "lr":
 
 
 def planned(root: Path, *overrides: str, measuring=free) -> dict:
-    register_resolvers(root)
-    (config,) = compose_jobs(root, list(overrides))
-    return planner.plan(root, config, (1, 2), measuring)
+    (job,) = jobs_of(list(overrides), root)
+    return planner.plan(job.notebooks, job.config, (1, 2), measuring)
 
 
 def by_label(made: dict, key: str) -> dict:
@@ -166,8 +165,8 @@ def test_what_an_earlier_notebook_will_run_is_shared(tmp_path, own_store):
     folder = root / "notebooks" / "toy"
     (folder / "02_again.ipynb").write_bytes((folder / "01_fine.ipynb").read_bytes())
     config = root / "conf" / "paper" / "toy.yaml"
-    config.write_text(config.read_text() + "  again:\n    seeds: 3\n")
-    made = planned(root)
+    config.write_text(config.read_text() + "quick:\n  again:\n    seeds: 3\n")
+    made = planned(root, "scale=quick")
     assert [(row["runs"], row["shared"], row["missing"]) for row in made["notebooks"]] == [(2, 0, 2), (3, 2, 1)]
     assert (made["total"]["runs"], made["total"]["missing"]) == (5, 3)
 
@@ -177,30 +176,39 @@ def test_a_cell_that_fails_ends_the_plan_of_its_notebook_with_a_note(tmp_path, o
     made = planned(root)
     (row,) = made["notebooks"]
     assert row["runs"] == 2
-    assert row["note"] == "planned up to cell 4, which failed: KeyError: 'nothing'"
+    why = "cell 5 needs half, but cell 4 failed: KeyError: 'nothing'"
+    assert row["note"] == f"not all runs are planned: {why}"
     assert f"toy.fine: {row['note']}" in command.text(made)
     monkeypatch.setattr(measure, "measured", lambda runs, seconds: free(runs))
     assert main(["plan"], root) == 1
 
 
-def test_runs_are_found_behind_functions_and_names_are_traced_through_changes(tmp_path):
+def test_runs_are_found_behind_functions_and_in_what_is_shown(tmp_path, own_store):
     helper = "def both(runs):\n    return study.execute(runs)"
-    source = "options = {}\noptions['lr'] = 0.1\nheavy = 1 / 0\nruns = [options]\nruns += [options]\nunused = len(runs)"
-    path = (
-        one_notebook(tmp_path, IMPORTS, helper, source, "both([run for run in runs])") / "notebooks/toy/01_fine.ipynb"
-    )
-    script = find_runs.statements(Notebook.of(path))
+    shown = "show.show(both([replace(run, seed=7) for run in runs]))"
+    root = one_notebook(tmp_path, f"{IMPORTS}\nfrom dataclasses import replace", RUNS, helper, shown)
+    (row,) = planned(root)["notebooks"]
+    assert (row["runs"], row["note"]) == (3, None)
+
+
+def test_what_only_shows_is_not_run_and_what_fails_takes_its_names_along(tmp_path):
+    shown = "show.show(1 / 0)"
+    stale = "options = {'lr': 0.1}\noptions = {'lr': 1 / 0}\nruns = [options]"
+    path = one_notebook(tmp_path, IMPORTS, shown, stale, "study.execute(runs)") / "notebooks/toy/01_fine.ipynb"
     names: dict = {}
-    exec(IMPORTS, names)
-    chosen = [statement.source for statement in find_runs.needed(script, names)]
-    kept = [
-        "options = {}",
-        "options['lr'] = 0.1",
-        "runs = [options]",
-        "runs += [options]",
-        "both([run for run in runs])",
-    ]
-    assert chosen == [helper, *kept]
+    note = dry_run.run_all(Notebook.of(path), names)
+    why = "cell 5 needs runs, but cell 4 needs options, but cell 4 failed: ZeroDivisionError: division by zero"
+    assert note == f"not all runs are planned: {why}"
+    assert "options" not in names and "runs" not in names
+
+
+def test_a_computation_that_is_not_on_record_is_not_computed_and_what_needs_it_left_out(tmp_path, own_store):
+    held = "from fedlib.report import holdings\nheld = holdings.held(federation, 0)\ncounts = held.counts"
+    root = one_notebook(tmp_path, IMPORTS, RUNS, held, "print(counts)", "study.execute(runs[:int(counts.sum())])")
+    (row,) = planned(root, "record=ignore")["notebooks"]
+    assert row["runs"] == 2
+    assert "cell 6 needs counts, but cell 4 needs held, but cell 4 failed: NotComputed" in row["note"]
+    assert not own_store.exists()
 
 
 def test_the_longest_run_left_goes_to_the_first_free_worker():
@@ -255,13 +263,20 @@ def test_sizes_of_clients_matter_only_where_clients_train_stacked():
     assert of("cnn_fedsr", "iid") == of("cnn_fedsr", **shards) == of("cnn_fedsr", **uneven)
 
 
-def test_made_up_records_have_the_rounds_of_real_ones_and_the_size_of_their_files(own_store):
+def test_made_up_records_have_the_rounds_and_scores_of_real_ones_and_options_differ(own_store):
     run = a_run(rounds=7, every=3)
     real = study.execute([run], backend="inprocess").drop(columns="seed")
-    record = real.iloc[-1].drop("round").to_dict()
-    made = kinds.made_up_records(run, record)
-    assert made.columns.tolist() == real.columns.tolist()
+    made = dry.made_up_records(run)
     assert made["round"].tolist() == real["round"].tolist() == [0, 3, 6, 7]
+    assert set(made.columns) <= set(real.columns)
+    other = dry.made_up_records(replace(run, options=run.options | {"lr": 0.2}))
+    assert (made["accuracy"] != other["accuracy"]).all()
+    assert made["accuracy"].equals(dry.made_up_records(replace(run, seed=5))["accuracy"])
+
+
+def test_the_size_of_results_is_that_of_their_files(own_store):
+    run = a_run(rounds=7, every=3)
+    record = study.execute([run], backend="inprocess").drop(columns=["seed", "round"]).iloc[-1].to_dict()
     on_disk = sum((store.folder_of(run) / file).stat().st_size for file in ("records.csv", "run.json"))
     assert kinds.result_bytes(run, record) == pytest.approx(on_disk, rel=0.1)
 
@@ -351,7 +366,7 @@ def test_json_and_text_tell_the_same(tmp_path, own_store, capsys, monkeypatch):
         (["--workers"], "expected one argument"),
         (["--seconds", "-1"], "is no positive number of seconds"),
         (["--jsn"], "options are --json, --workers, --seconds"),
-        (["-m", "seed=0,1"], "seed=0,1"),
+        (["-m", "seed=0,1"], "plan -m: settings are written name=value"),
         (["everything"], "settings are written name=value"),
     ],
 )

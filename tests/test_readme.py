@@ -16,7 +16,7 @@ from toy_workbook import REPOSITORY
 
 from fedlib.commands import catalogue, explain, record_cli, verify_cli
 from fedlib.commands.plan_cli import read
-from fedlib.commands.reports import check
+from fedlib.commands.reports import jobs_of
 from fedlib.judging import ledger
 from fedlib.report.notebooks import START, cells, discover
 
@@ -89,7 +89,7 @@ def test_every_command_is_one_that_fedlib_accepts():
         if command[:1] == ["list"]:
             assert set(command[1:]) <= set(catalogue.SECTIONS)
         elif command[:1] == ["plan"]:
-            check(read(command[1:])[1], REPOSITORY)
+            assert jobs_of(read(command[1:])[1], REPOSITORY)
         elif command[:1] == ["explain"]:
             assert explain.find(command[1])
         elif command[:1] == ["verify"]:
@@ -97,7 +97,7 @@ def test_every_command_is_one_that_fedlib_accepts():
         elif command[:1] == ["record"]:
             record_cli.read(command[1:])
         else:
-            check(command, REPOSITORY)
+            assert jobs_of(command, REPOSITORY)
 
 
 def test_the_method_example_is_a_method_once_its_file_is_there(tmp_path):

@@ -8,15 +8,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-CONFIG = """# @package _global_
-toy:
+CONFIG = """# @package toy
+desk:
   fine:
-    seed: ${seed}
-    seeds: ${by_scale:{quick:3,desk:5,paper:10}}
-    rates: ${by_scale:{quick:[0.1,0.2],desk:[0.1],paper:[0.1]}}
-    method: fedavg
-  broken:
-    seed: ${seed}
+    seeds: 5
+    rates: [0.1]
+paper:
+  fine:
+    seeds: 10
 """
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TEXT = """# The toy paper

@@ -3,12 +3,13 @@
     reports     no command, only settings: execute the notebooks and write their pages
     catalogue   `list`: what there is
     explain     `explain`: the story of one verdict
-    plan_cli    `plan`: what the runs will cost; `find_runs` finds out which runs a notebook asks for
+    plan_cli    `plan`: what the runs will cost; `dry_run` finds out which runs a notebook asks for
     record_cli  `record`: put finished runs into the record
     verify_cli  `verify`: recompute what is recorded, and compare
     dask_cli    `dask`: a scheduler or workers on other machines
 
-`allowed` says what each setting may be. A command is imported when it is called: a wrong word need not wait for torch.
+`allowed` says what each setting may be, `manual` is what `--help` prints. A command is imported when it is called: a
+wrong word need not wait for torch.
 """
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes

@@ -5,7 +5,6 @@
 what must hold between the parameters of a notebook. A test fails for a parameter without a limit.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from fedlib import surroundings
 from fedlib.report.notebooks import Notebook, discover, parameters, values_of
 from fedlib.report.usage import UsageError, typed, valid_names
 from fedlib.runs.backends import BACKENDS
@@ -213,7 +213,7 @@ def check(config: DictConfig, root: Path) -> None:
             check_value(setting, values[name], limit)
     if config.backend.name == "slurm":  # it cannot count the cores of a cluster
         check_value("backend.workers", config.backend.workers, COUNT)
-    drop_ins = tuple(sorted(file.stem for file in _data_folder(config, root).glob("*.npz")))
+    drop_ins = tuple(sorted(file.stem for file in _data_folder(config).glob("*.npz")))
     for notebook in discover(root):
         if notebook.paper in config:
             _check_notebook(notebook, values_of(notebook, config), drop_ins)
@@ -227,9 +227,9 @@ def _check_notebook(notebook: Notebook, values: dict[str, Any], drop_ins: tuple[
     check_rules(notebook.label, defaults | values)
 
 
-def _data_folder(config: DictConfig, root: Path) -> Path:
+def _data_folder(config: DictConfig) -> Path:
     """Where notebooks will look for data sets of the user's own."""
-    return Path(config.data.folder or os.environ.get("FEDLIB_DATA") or root / "data").expanduser()
+    return Path(config.data.folder).expanduser() if config.data.folder else surroundings.data_folder()
 
 
 def allowed_for(label: str, name: str) -> Allowed | None:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedlib.commands import FINE, allowed
+from fedlib.commands import FINE
+from fedlib.commands.reports import jobs_of
 from fedlib.judging import ledger
 from fedlib.report.notebooks import START, Notebook, cells, discover, title, values_of
-from fedlib.report.settings import compose_jobs, register_resolvers
 from fedlib.report.usage import UsageError, typed, valid_names
 
 DRAWN = ("figure", "table", "schematic")
@@ -122,11 +122,8 @@ def data_sets(root: Path, overrides: list[str]) -> list[str]:
 
 def settings(root: Path, overrides: list[str]) -> list[str]:
     """Every parameter of every notebook with its value under these overrides, as one would type it."""
-    register_resolvers(root)
-    (config,) = compose_jobs(root, overrides)
-    allowed.check(config, root)
-    notebooks = [notebook for notebook in discover(root) if notebook.name in config.get(notebook.paper, ())]
-    chosen = [(notebook.label, values_of(notebook, config)) for notebook in notebooks]
+    (job,) = jobs_of(overrides, root)
+    chosen = [(notebook.label, values_of(notebook, job.config)) for notebook in job.notebooks]
     return [f"{label}.{name}={typed(value)}" for label, values in chosen for name, value in values.items()]
 
 

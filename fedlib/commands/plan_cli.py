@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlib.commands import FAILED, FINE
-from fedlib.commands.reports import check
-from fedlib.report.settings import compose_jobs
+from fedlib.commands.reports import jobs_of
 from fedlib.report.usage import UsageError
 
 WORKERS = (1, 2, 4, 8, 16, 32)
@@ -26,13 +25,12 @@ of a study. Runs only: what notebooks compute besides comes on top. Shared: with
 
 def run(words: list[str], root: Path) -> int:
     """Print the plan that the command line asks for; fine where all notebooks could be planned to their end."""
-    check([word for word in words if "=" in word and not word.startswith("-")], root)
     options, overrides = read(words)
+    (job,) = jobs_of(overrides, root)
     from fedlib.commands.planner import plan  # brings torch: a wrong name need not wait for it
     from fedlib.runs.plan.measure import measured
 
-    (config,) = compose_jobs(root, overrides)
-    made = plan(root, config, options.workers or WORKERS, partial(measured, seconds=options.seconds))
+    made = plan(job.notebooks, job.config, options.workers or WORKERS, partial(measured, seconds=options.seconds))
     print(json.dumps(made, indent=1) if options.json else text(made))
     return FINE if all(notebook["note"] is None for notebook in made["notebooks"]) else FAILED
 

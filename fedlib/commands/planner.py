@@ -2,24 +2,18 @@
 
 import heapq
 import json
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
-import pandas as pd
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from fedlib import data
-from fedlib.commands.find_runs import run_up_to_studies
+from fedlib.commands.dry_run import Study, studies_of
 from fedlib.report.execute import environment
-from fedlib.report.notebooks import Notebook, selection, values_of
+from fedlib.report.notebooks import Notebook, values_of
 from fedlib.report.produce import kernel_environment
-from fedlib.runs import study
 from fedlib.runs.bars import quiet
 from fedlib.runs.plan import kinds
 from fedlib.runs.plan.kinds import Cost
@@ -29,10 +23,9 @@ Measure = Callable[[list[Run]], Iterator[Cost | str]]  # for each run the cost o
 
 
 class PlannedRun(NamedTuple):
-    """A run with its identity and its kind, which take a while to spell out."""
+    """A run with its kind, which takes a while to spell out."""
 
     run: Run
-    name: str
     kind: str
 
 
@@ -49,7 +42,7 @@ class PlannedNotebook:
 
 
 class Planner:
-    """Stands for `study.execute`: notes the runs, has their kinds measured, answers with records as runs leave them."""
+    """The runs of one notebook after another, and what their kinds cost."""
 
     def __init__(self, measure: Measure) -> None:
         self.measure = measure
@@ -57,38 +50,25 @@ class Planner:
         self.seen: set[str] = set()  # runs of all notebooks so far
 
     def plan(self, notebook: Notebook, values: dict[str, Any]) -> PlannedNotebook:
-        """Find the notebook's runs."""
-        planned, names = PlannedNotebook(notebook), set()
-
-        def execute(runs: Iterable[Run], *backend: object, **options: object) -> pd.DataFrame:
-            named = [(identity(run), run) for run in runs]
-            tasks = {name: PlannedRun(run, name, kinds.kind(run)) for name, run in dict(named).items()}
-            stored = {name: self.stored(task.run) for name, task in tasks.items()}
-            self.note(planned, [task for name, task in tasks.items() if name not in names], stored)
-            names.update(tasks)
-            self.price([task for name, task in tasks.items() if stored[name] is None], notebook.label)
-            answers = {name: self.answer(task, stored[name]) for name, task in tasks.items()}
-            return pd.concat([study.labelled(run, answers[name]) for name, run in named], ignore_index=True)
-
-        planned.note = run_up_to_studies(notebook, values, execute)
+        """Find the notebook's runs, and measure the kinds of those that are to be computed."""
+        studies, note = studies_of(notebook, values)
+        planned, names = PlannedNotebook(notebook, note=note), set()
+        for study in studies:
+            self.count(planned, study, names)
+            names.update(study.runs)
         self.seen |= names
+        self.price([task for tasks in planned.studies for task in tasks], notebook.label)
         return planned
 
-    def note(self, planned: PlannedNotebook, new: list[PlannedRun], stored: dict[str, pd.DataFrame | None]) -> None:
-        """Count the runs of a study that the notebook did not have before."""
-        missing = [task for task in new if stored[task.name] is None]
-        to_do = [task for task in missing if task.name not in self.seen]
-        planned.studies.append(to_do)
+    def count(self, planned: PlannedNotebook, study: Study, before: set[str]) -> None:
+        """Add the runs of a study that the notebook did not have before."""
+        new = [name for name in study.runs if name not in before]
+        missing = [name for name in new if name in study.missing]
+        to_do = [name for name in missing if name not in self.seen]
+        planned.studies.append([PlannedRun(study.runs[name], kinds.kind(study.runs[name])) for name in to_do])
         planned.runs += len(new)
         planned.stored += len(new) - len(missing)
         planned.shared += len(missing) - len(to_do)
-
-    def stored(self, run: Run) -> pd.DataFrame | None:
-        """The records of a finished run, if there are any."""
-        try:
-            return study.read(run)
-        except (data.DataNotFound, data.InvalidDropIn):  # a drop-in that is not here: nothing was run on it
-            return None
 
     def price(self, tasks: list[PlannedRun], title: str) -> None:
         """Measure the kinds that are not known yet, each on its run with most passes."""
@@ -105,25 +85,11 @@ class Planner:
         cost = self.costs[task.kind]
         return cost if isinstance(cost, Cost) else None
 
-    def answer(self, task: PlannedRun, stored: pd.DataFrame | None) -> pd.DataFrame:
-        """Stored records, else made-up ones, no two runs quite alike: of equals a notebook would choose the first."""
-        if stored is not None:
-            return stored
-        cost, run = self.cost(task), task.run
-        records = kinds.made_up_records(run, cost.record if cost else {})
-        tilt = crc32(json.dumps([run.algorithm, run.options], sort_keys=True).encode()) / 2**32
-        return records.assign(accuracy=records["accuracy"] + 1e-6 * tilt)
 
-
-def identity(run: Run) -> str:
-    """What makes a run, without the data's bytes: they may not be here."""
-    return json.dumps(run.asked, sort_keys=True)
-
-
-def plan(root: Path, config: DictConfig, workers: tuple[int, ...], measure: Measure) -> dict[str, Any]:
-    """The plan of the notebooks that the config asks for, as plain data: what `--json` prints."""
-    notebooks, planner = selection(root, config), Planner(measure)
-    with tempfile.TemporaryDirectory() as nowhere, environment(kernel_environment(config, Path(nowhere))):
+def plan(notebooks: list[Notebook], config: DictConfig, workers: tuple[int, ...], measure: Measure) -> dict[str, Any]:
+    """The plan of notebooks with the values of a config, as plain data: what `--json` prints."""
+    planner = Planner(measure)
+    with environment(kernel_environment(config)):
         planned = [planner.plan(notebook, values_of(notebook, config)) for notebook in notebooks]
     rows = [row(notebook, planner, workers) for notebook in planned]
     missing = [task.kind for notebook in planned for tasks in notebook.studies for task in tasks]

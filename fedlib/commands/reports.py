@@ -1,6 +1,7 @@
-"""`fedlib [choice=name ...] [setting=value ...]`: the Hydra app that executes the notebooks and writes their pages.
+"""`fedlib [choice=name ...] [setting=value ...]`: execute the notebooks and write their pages.
 
-Everything on the command line is checked first, in every job of a sweep; then Hydra takes over.
+Everything on the command line is checked first, in every job of a sweep (`-m seed=0,1`); then the jobs run one after
+another.
 """
 
 from __future__ import annotations
@@ -8,18 +9,15 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hydra
-from hydra._internal.utils import get_args_parser
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from fedlib.commands import COMMANDS, FAILED, FINE, allowed
-from fedlib.report.notebooks import selection
-from fedlib.report.settings import HYDRA_VERSION, compose_jobs, register_resolvers
+from fedlib.commands import COMMANDS, FAILED, FINE, allowed, manual
+from fedlib.report.notebooks import Notebook, selection
+from fedlib.report.settings import combinations, compose_job
 from fedlib.report.usage import UsageError
 from fedlib.runs import backends
 
@@ -27,27 +25,53 @@ if TYPE_CHECKING:
     from fedlib.report.execute import Outcome
 
 LOCAL = ("report", "data", "backend", "record")  # settings that do not change results: this machine's own affair
+HELP, SWEEP = ("-h", "--help"), ("-m", "--multirun")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One report: what was typed for it, and what that means."""
+
+    words: list[str]
+    config: DictConfig
+    notebooks: list[Notebook]
+    sweep: bool = False  # whether it is one of several
 
 
 def run(words: list[str], root: Path) -> int:
     """Check the command line, regenerate, say where to look."""
-    check(words, root)
-    return summary(launch(words, root))
+    if any(word in HELP for word in words):
+        print(manual.text(root))
+        return FINE
+    jobs = jobs_of(words, root)
+    from fedlib.report.produce import build  # seconds of imports that --help and a wrong name need not wait for
+
+    reports = []
+    for job in jobs:
+        folder = report_folder(job, root)
+        reports.append((folder, build(root, job.notebooks, job.config, folder, command(job.words))))
+    return summary(reports)
 
 
-def check(words: list[str], root: Path) -> None:
-    """Compose every job and check its names and values: a mistake in the last job of a sweep stops the first."""
+def jobs_of(words: list[str], root: Path) -> list[Job]:
+    """Every job with its names and values checked: a mistake in the last job of a sweep stops the first."""
     if not (root / "conf" / "config.yaml").exists():
         raise UsageError("conf/ is missing: run from a checkout, installed with pip install -e .")
-    register_resolvers(root)
-    parsed = get_args_parser().parse_args(words)
-    for word in parsed.overrides:
-        if "=" not in word and not word.startswith("~"):
+    settings = [word for word in words if word not in SWEEP]
+    for word in settings:
+        if "=" not in word or word.startswith("-"):
             raise UsageError(f"{word}: settings are written name=value. The commands there are: {', '.join(COMMANDS)}.")
-    for config in compose_jobs(root, parsed.overrides, parsed.multirun):
-        selection(root, config)
-        allowed.check(config, root)
-        _check_backend(config.backend.name)
+    if len(settings) == len(words):
+        return [_job(settings, root)]
+    return [_job(job, root, sweep=True) for job in combinations(settings)]
+
+
+def _job(words: list[str], root: Path, sweep: bool = False) -> Job:
+    config = compose_job(root, words)
+    notebooks = selection(root, config)
+    allowed.check(config, root)
+    _check_backend(config.backend.name)
+    return Job(words, config, notebooks, sweep)
 
 
 def _check_backend(name: str) -> None:
@@ -57,41 +81,20 @@ def _check_backend(name: str) -> None:
         raise UsageError(str(problem)) from problem
 
 
-def launch(words: list[str], root: Path) -> list[tuple[Path, list[Outcome]]]:
-    """Hand over to Hydra, which calls `report` once, or once per job of a sweep."""
-    reports: list[tuple[Path, list[Outcome]]] = []
-
-    def report(config: DictConfig) -> None:
-        from fedlib.report.produce import build  # seconds of imports that --help and a wrong name need not wait for
-
-        folder = report_folder(config)
-        reports.append((folder, build(root, config, folder, command())))
-
-    before, sys.argv = sys.argv, ["fedlib", *words]
-    try:
-        hydra.main(version_base=HYDRA_VERSION, config_path=str(root / "conf"), config_name="config")(report)()
-    finally:
-        sys.argv = before
-    return reports
+def report_folder(job: Job, root: Path) -> Path:
+    """`reports/<scale>`, or in a sweep a folder named after the job's words."""
+    if not job.sweep:
+        return Path(job.config.report).resolve()
+    return root / "reports" / "sweeps" / (re.sub(r"[^\w.,=+-]+", "_", ",".join(job.words)) or "defaults")
 
 
-def report_folder(config: DictConfig) -> Path:
-    """`reports/<scale>`, or in a sweep a folder named after the job's overrides."""
-    job = HydraConfig.get()
-    if job.mode != RunMode.MULTIRUN:
-        return Path(config.report).resolve()
-    name = re.sub(r"[^\w.,=+-]+", "_", ",".join(job.overrides.task))
-    return Path(job.sweep.dir) / (name or "defaults")
-
-
-def command() -> str:
+def command(words: list[str]) -> str:
     """What to type for the same results."""
-    overrides = [override for override in HydraConfig.get().overrides.task if not _is_local(override)]
-    return shlex.join(["python", "-m", "fedlib", *overrides])
+    return shlex.join(["python", "-m", "fedlib", *(word for word in words if not _is_local(word))])
 
 
-def _is_local(override: str) -> bool:
-    return re.split(r"[.=]", override.lstrip("+~"))[0] in LOCAL
+def _is_local(word: str) -> bool:
+    return re.split(r"[.=]", word.lstrip("+"))[0] in LOCAL
 
 
 def summary(reports: list[tuple[Path, list[Outcome]]]) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from fedlib.data import folders
+from fedlib import surroundings
 from fedlib.data.dataset import Arrays, sha256
 from fedlib.data.errors import Damaged
 
@@ -33,7 +33,7 @@ class Stored:
 
 def has(key: str) -> bool:
     """True if the cache holds a finished folder of that name (its bytes are checked when it is opened)."""
-    return (folders.cache_folder() / key / HASHES).is_file()
+    return (surroundings.cache_folder() / key / HASHES).is_file()
 
 
 def obtain(key: str, expected: Mapping[str, str] | None, make: Callable[[Path], Arrays]) -> Stored:
@@ -42,7 +42,7 @@ def obtain(key: str, expected: Mapping[str, str] | None, make: Callable[[Path], 
     `make` gets a folder for its downloads that survives interruption. A damaged entry is set aside and made again.
     Callers of several processes may ask at once: one makes, the others wait for it.
     """
-    folder = folders.cache_folder() / key
+    folder = surroundings.cache_folder() / key
     try:
         return open_verified(folder, expected)
     except (FileNotFoundError, Damaged):

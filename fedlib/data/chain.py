@@ -13,7 +13,8 @@ import re
 import warnings
 from collections.abc import Mapping
 
-from fedlib.data import cache, dropin, folders, handwriting, hog
+from fedlib import surroundings
+from fedlib.data import cache, dropin, handwriting, hog
 from fedlib.data.dataset import Arrays, Dataset, fingerprint, from_arrays, sha256
 from fedlib.data.errors import DataNotFound
 from fedlib.data.integrity import canonical, describe_difference
@@ -99,7 +100,7 @@ def warn_of_other_version(name: str, hashes: Mapping[str, str]) -> None:
 
 def available() -> dict[str, str]:
     """For each known name and each drop-in file where `load` would take it from; nothing is fetched."""
-    own = {file.stem for file in folders.drop_in_folder().glob("*.npz")} - set(KNOWN) - set(FEATURES)
+    own = {file.stem for file in surroundings.data_folder().glob("*.npz")} - set(KNOWN) - set(FEATURES)
     return {name: place(name) for name in [*KNOWN, *FEATURES, *sorted(own)]}
 
 
@@ -111,7 +112,7 @@ def place(name: str) -> str:
         return f"computed from {FEATURES[name]} ({place(FEATURES[name])})"
     if cache.has(cache_key(name)):
         return "cache"
-    sources = [source for source in SOURCES.get(name, ()) if not (source.network and folders.offline())]
+    sources = [source for source in SOURCES.get(name, ()) if not (source.network and surroundings.offline())]
     if not sources:
         return "missing" + (" (offline)" if name in SOURCES else ", needs a drop-in file")
     return ("fetched from " if sources[0].network else "made from ") + " or ".join(source.label for source in sources)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedlib.data import folders
+from fedlib import surroundings
 from fedlib.data.dataset import SAMPLES, WRITERS, Arrays
 from fedlib.data.errors import Damaged, InvalidDropIn
 from fedlib.data.integrity import canonical, checked
@@ -25,7 +25,7 @@ FORMAT = (
 
 def path(name: str) -> Path:
     """Where the drop-in of that name belongs."""
-    return folders.drop_in_folder() / f"{name}.npz"
+    return surroundings.data_folder() / f"{name}.npz"
 
 
 def load(name: str, known: Known | None) -> tuple[Arrays, tuple[str, ...]]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fedlib.data import dropin, folders, handwriting, registry, vision
+from fedlib import surroundings
+from fedlib.data import dropin, handwriting, registry, vision
 from fedlib.data.dataset import Arrays
 from fedlib.data.errors import DataNotFound, FetchFailed
 from fedlib.data.integrity import checked
@@ -57,7 +58,7 @@ def fetch(name: str, workspace: Path) -> Arrays:
     """Verified arrays from the first source that has them; `DataNotFound` with every reason if none has."""
     reasons = []
     for number, source in enumerate(SOURCES.get(name, ())):
-        if source.network and folders.offline():
+        if source.network and surroundings.offline():
             reasons.append(f"{source.label}: not asked, FEDLIB_OFFLINE is set")
             continue
         log.info("fetching %s from %s", name, source.label)
@@ -88,11 +89,11 @@ def not_found(name: str, reasons: list[str]) -> str:
     """The whole story of a search without success: every place tried, and what the user can do."""
     tried = [
         f"drop-in file {dropin.path(name)}: not there",
-        f"cache in {folders.cache_folder()}: not there",
+        f"cache in {surroundings.cache_folder()}: not there",
         *reasons,
     ]
     advice = [KNOWN[name].advice, *(source.advice for source in SOURCES.get(name, ()))]
-    if folders.offline() and name in SOURCES:
+    if surroundings.offline() and name in SOURCES:
         advice.insert(0, "unset FEDLIB_OFFLINE")
     advice.append(f"put a copy at {dropin.path(name)}: {dropin.FORMAT}")
     lines = [f"{name} was not found. Tried:", *(f"  - {line}" for line in tried)]

@@ -86,8 +86,6 @@ def values_of(notebook: Notebook, config: DictConfig) -> dict[str, Any]:
 def selection(root: Path, config: DictConfig) -> list[Notebook]:
     """The notebooks that the config asks for, in reading order."""
     available = [notebook for notebook in discover(root) if notebook.paper in config]
-    for notebook in available:
-        _check_agreement(notebook, config)
     if config.notebooks is None:
         return available
     wanted = list(config.notebooks) if isinstance(config.notebooks, ListConfig) else [config.notebooks]
@@ -98,14 +96,3 @@ def selection(root: Path, config: DictConfig) -> list[Notebook]:
         if not any(name in (notebook.name, notebook.label) for notebook in available):
             raise UsageError(f"notebooks={name}: no such notebook. {valid_names(names, name)}")
     return [notebook for notebook in available if notebook.name in wanted or notebook.label in wanted]
-
-
-def _check_agreement(notebook: Notebook, config: DictConfig) -> None:
-    """A notebook has a node in its paper's config, and gets only names of its parameters cell."""
-    if notebook.name not in config[notebook.paper]:
-        raise UsageError(f"{notebook.label} is missing in conf/paper/{notebook.paper}.yaml.")
-    names = parameters(notebook.path)
-    for key in config[notebook.paper][notebook.name]:
-        if key not in names:
-            wrong = f"{notebook.label}.{key}: no such parameter in {notebook.path.name}."
-            raise UsageError(f"{wrong} {valid_names(names, key)}")

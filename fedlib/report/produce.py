@@ -10,15 +10,14 @@ from fedlib.data.files import write_text
 from fedlib.judging import ledger
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
-from fedlib.report.notebooks import Notebook, selection, values_of
+from fedlib.report.notebooks import Notebook, values_of
 from fedlib.report.settings import scale_of
 from fedlib.runs import backends
 
 
-def kernel_environment(config: DictConfig, folder: Path, address: str | None = None) -> dict[str, str]:
+def kernel_environment(config: DictConfig, address: str | None = None) -> dict[str, str]:
     """What notebooks learn from the config apart from their parameters; `address` is that of a Dask scheduler."""
     variables = {
-        "FEDLIB_REPORT": str(folder),
         "FEDLIB_RECORD": config.record,
         "FEDLIB_BACKEND": config.backend.name,
         "FEDLIB_WORKERS": str(config.backend.workers or backends.cores()),
@@ -31,18 +30,17 @@ def kernel_environment(config: DictConfig, folder: Path, address: str | None = N
     return {name: value for name, value in variables.items() if value}
 
 
-def build(root: Path, config: DictConfig, folder: Path, command: str) -> list[Outcome]:
+def build(root: Path, notebooks: list[Notebook], config: DictConfig, folder: Path, command: str) -> list[Outcome]:
     """Regenerate into `folder`; a notebook that fails still gets its page and does not stop the others."""
     about = {"command": command}
     with (
         backends.load(config.backend.name).serving(config.backend) as address,
-        environment(kernel_environment(config, folder, address)),
+        environment(kernel_environment(config, address) | {"FEDLIB_REPORT": str(folder)}),
     ):
-        notebooks = selection(root, config)
         outcomes = [_regenerate(root, notebook, config, about, folder) for notebook in notebooks]
     _write_ledger(folder, config.scale.name)
     for executed in sorted((folder / "executed").glob("*.ipynb")):
-        html.write(executed, folder, root)  # once more: now the verdicts are known
+        html.write(executed, folder, root)  # now that the verdicts are known, which pages show
     index.write(folder)
     return outcomes
 
@@ -67,7 +65,6 @@ def _regenerate(root: Path, notebook: Notebook, config: DictConfig, about: dict[
     }
     executed.metadata.pop("papermill", None)
     write_text(outcome.executed, nbformat.writes(executed) + "\n")
-    html.write(outcome.executed, folder, root)
     state = "FAILED" if outcome.error else "done"
     print(f"{notebook.label}  {state}  {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
     return outcome

@@ -1,31 +1,83 @@
-"""The Hydra config, checked before anything runs: a name nobody knows is answered with the valid ones.
+"""The config of a report, checked while it is made: a name nobody knows is answered with the valid ones.
 
-Hydra finds such mistakes too, but late in a sweep and in its own words. Here every job of the command line is composed
-first, and the first mistake becomes one `UsageError`.
+Hydra composes the chosen files of `conf/`. A notebook's parameters come from its parameters cell, changed by what
+`conf/paper/<paper>.yaml` says of the scale; what was typed comes last. Every job of a sweep is composed, once, before
+the first one runs, and the first mistake becomes one `UsageError`.
 """
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from fedlib.report.notebooks import discover, parameters
 from fedlib.report.usage import UsageError, valid_names
 
 HYDRA_VERSION = "1.3"
 RENAMED = {"engine": "backend"}  # an engine is arithmetic; where runs execute is a backend
+LAYERS = {"quick": ["quick"], "desk": ["desk"], "paper": ["desk", "paper"]}  # scale -> the changes it is made of
+Groups = dict[str, list[str]]  # folder of conf/ -> its files
 
 
-def register_resolvers(root: Path) -> None:
-    """`${root:}` is the repository, `${by_scale:{quick:3,desk:5,paper:10}}` picks by the chosen scale."""
+def compose_jobs(root: Path, words: list[str], multirun: bool = False) -> list[DictConfig]:
+    """The config of every job that the words ask for: one, or one per combination of a sweep."""
+    return [compose_job(root, job) for job in (combinations(words) if multirun else [words])]
+
+
+def combinations(words: list[str]) -> list[list[str]]:
+    """The words of each job of a sweep: `seed=0,1` makes two."""
+    with _usage_errors():
+        return [list(job) for job in product(*map(_alternatives, OverridesParser.create().parse_overrides(words)))]
+
+
+def _alternatives(override: Override) -> list[str]:
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """What Hydra does not understand was typed wrongly."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(str(error).strip()) from error
+
+
+def compose_job(root: Path, words: list[str]) -> DictConfig:
+    """The config that the words ask for, in plain values; parameters are `<paper>.<notebook>.<parameter>`."""
+    choices = groups(root)
+    with _usage_errors():
+        typed = OverridesParser.create().parse_overrides(words)
+        _check_words(typed, choices)
+        chosen = [str(override.input_line) for override in typed if override.key_or_group in choices]
+        rest = [override for override in typed if override.key_or_group not in choices]
+        config = _composed(root, chosen)
+        papers = [paper for paper in dict.fromkeys(notebook.paper for notebook in discover(root)) if paper in config]
+        _enter(config, [override for override in rest if _first_name(override) not in papers], choices)
+        for paper in papers:
+            changes = OmegaConf.to_container(config[paper])
+            config[paper] = notebook_values(root, paper, scale_of(config, paper), changes)
+        _enter(config, [override for override in rest if _first_name(override) in papers], choices)
+        return DictConfig(OmegaConf.to_container(config, resolve=True))
+
+
+def _composed(root: Path, choices: list[str]) -> DictConfig:
+    """The chosen files of `conf/` as one; `${root:}` in them is the repository."""
     OmegaConf.register_new_resolver("root", lambda: str(root), replace=True)
-    OmegaConf.register_new_resolver("by_scale", _by_scale, replace=True)
+    with initialize_config_dir(str(root / "conf"), version_base=HYDRA_VERSION):
+        config = compose("config", choices)
+    OmegaConf.set_struct(config, False)
+    return config
 
 
 def scale_of(config: DictConfig, paper: str) -> str:
@@ -35,80 +87,73 @@ def scale_of(config: DictConfig, paper: str) -> str:
     return config.scale.name if recorded is None or paper in recorded else "quick"
 
 
-def _by_scale(values: DictConfig, *, _root_: DictConfig, _parent_: DictConfig) -> Any:
-    scale = scale_of(_root_, str(_parent_._get_full_key(None)).split(".")[0])
-    if scale not in values:
-        raise ValueError(f"by_scale has no value for scale {scale}; it knows {', '.join(values)}")
-    return values[scale]
+def notebook_values(root: Path, paper: str, scale: str, changes: Any) -> dict[str, dict[str, Any]]:
+    """The parameters of each of a paper's notebooks at a scale; `seed` is that of the report.
+
+    `changes` are those of `conf/paper/<paper>.yaml`: scale -> notebook -> parameter -> value.
+    """
+    notebooks = {notebook.name: parameters(notebook.path) for notebook in discover(root) if notebook.paper == paper}
+    _check_changes(f"conf/paper/{paper}.yaml", changes, notebooks)
+    for layer in LAYERS.get(scale, ()):
+        for name, values in changes.get(layer, {}).items():
+            notebooks[name] |= values
+    return {name: values | ({"seed": "${seed}"} if "seed" in values else {}) for name, values in notebooks.items()}
 
 
-def compose_jobs(root: Path, overrides: list[str], multirun: bool = False) -> list[DictConfig]:
-    """The config of every job that the overrides ask for: one, or one per combination of a sweep."""
-    with initialize_config_dir(str(root / "conf"), version_base=HYDRA_VERSION):
-        try:
-            loader = GlobalHydra.instance().config_loader()
-            parsed = OverridesParser.create(config_loader=loader).parse_overrides(overrides)
-            _check_renamed(parsed)
-            _check_choices(parsed)
-            _check_keys(parsed)
-            jobs = BasicSweeper.split_arguments(parsed, None)[0] if multirun else [overrides]
-            return [_resolved(job) for job in jobs]
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UsageError(str(error).strip()) from error
+def _check_changes(file: str, changes: Mapping[str, Any], notebooks: Mapping[str, Mapping[str, Any]]) -> None:
+    """A scale changes parameters of notebooks that there are."""
+    for scale, of_scale in changes.items():
+        _check_name(f"{file}: {scale}", "scale", scale, LAYERS)
+        for notebook, values in of_scale.items():
+            _check_name(f"{file}: {scale}.{notebook}", "notebook", notebook, notebooks)
+            for parameter in values:
+                _check_name(f"{file}: {scale}.{notebook}.{parameter}", "parameter", parameter, notebooks[notebook])
 
 
-def _resolved(overrides: list[str]) -> DictConfig:
-    return DictConfig(OmegaConf.to_container(compose("config", overrides), resolve=True))
+def _check_name(place: str, noun: str, name: str, names: Mapping[str, object]) -> None:
+    if name not in names:
+        raise UsageError(f"{place}: no such {noun}. {valid_names(names, name)}")
 
 
-def _groups() -> dict[str, list[str]]:
-    loader = GlobalHydra.instance().config_loader()
-    names = [name for name in loader.list_groups("") if name != "hydra"]
-    return {name: loader.get_group_options(name) for name in names}
+def groups(root: Path) -> Groups:
+    """The choices that the folders of `conf/` offer."""
+    folders = sorted(path for path in (root / "conf").iterdir() if path.is_dir())
+    return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
 
 
-def _values(override: Override) -> list[Any]:
-    return list(override.sweep_iterator()) if override.is_sweep_override() else [override.value()]
+def _first_name(override: Override) -> str:
+    return override.key_or_group.split(".")[0]
 
 
-def _check_renamed(overrides: list[Override]) -> None:
-    """A word that was in use before is answered with the present one."""
-    for override in overrides:
-        old = override.key_or_group.split(".")[0]
-        if old in RENAMED:
-            line = str(override.input_line).replace(old, RENAMED[old], 1)
-            raise UsageError(f"{old!r} is now called {RENAMED[old]!r}: write {line}")
+def _check_words(typed: list[Override], groups: Groups) -> None:
+    """A word that was in use before is answered with the present one, an unknown choice with those there are."""
+    for override in typed:
+        name, line = override.key_or_group, str(override.input_line)
+        if (old := _first_name(override)) in RENAMED:
+            raise UsageError(f"{old!r} is now called {RENAMED[old]!r}: write {line.replace(old, RENAMED[old], 1)}")
+        if override.is_sweep_override() or override.is_delete():
+            raise UsageError(f"{line}: settings are written name=value; several values are a sweep, which needs -m.")
+        if name in groups and override.value() not in groups[name]:
+            raise UsageError(
+                f"{name}={override.value()}: no such {name}. {valid_names(groups[name], override.value())}"
+            )
 
 
-def _check_choices(overrides: list[Override]) -> None:
-    for override in overrides:
-        name = override.key_or_group
-        options = _groups().get(name, [])
-        for value in _values(override) if options else []:
-            if value not in options:
-                raise UsageError(f"{name}={value}: no such {name}. {valid_names(options, value)}")
+def _enter(config: DictConfig, typed: list[Override], groups: Groups) -> None:
+    """Replace values by what was typed, of the same kind."""
+    for override in typed:
+        _check_kind(str(override.input_line), _look_up(config, override, groups), override.value())
+        OmegaConf.update(config, override.key_or_group, override.value())
 
 
-def _check_keys(overrides: list[Override]) -> None:
-    groups = _groups()
-    choices = [f"{o.key_or_group}={_values(o)[0]}" for o in overrides if o.key_or_group in groups]
-    config = compose("config", choices)
-    for override in overrides:
-        key = override.key_or_group
-        if key not in groups and not key.startswith("hydra"):
-            known = _look_up(config, override)
-            for value in _values(override):
-                _check_kind(str(override.input_line), known, value)
-
-
-def _look_up(config: DictConfig, override: Override) -> Any:
+def _look_up(config: DictConfig, override: Override, groups: Groups) -> Any:
     """The value that the override replaces, or an error with the names valid at the level where the path breaks."""
     node: Any = config
     walked: list[str] = []
     for name in override.key_or_group.split("."):
         if not isinstance(node, DictConfig) or name not in node:
             names = list(node) if isinstance(node, DictConfig) else []
-            names = sorted({*names, *_groups()}) if node is config else names
+            names = sorted({*map(str, names), *groups}) if node is config else names
             where = f"in {'.'.join(walked)}" if walked else "at the top level"
             raise UsageError(f"{override.input_line}: no key {name} {where}. {valid_names(names, name)}")
         node = node[name]
@@ -128,6 +173,6 @@ def _kind(value: Any) -> str:
 
 def _check_kind(line: str, known: Any, value: Any) -> None:
     """A number stays a number: `rounds=ten` must not reach a notebook."""
-    if known is None or value is None or line.startswith("~") or _kind(known) == _kind(value):
+    if known is None or value is None or _kind(known) == _kind(value):
         return
     raise UsageError(f"{line}: expected {_kind(known)} (such as {known}), got {_kind(value)}.")

@@ -7,11 +7,9 @@ Each figure is followed by its numbers: readers who cannot see it need them, and
 import base64
 import inspect
 import io
-import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,12 @@ import seaborn
 from IPython.display import display, update_display
 from matplotlib.figure import Figure
 
+from fedlib import surroundings
 from fedlib.data.files import write_atomically
 from fedlib.judging import facts, ledger
 from fedlib.report import comparisons, forest, prose
 from fedlib.report.usage import valid_names
 from fedlib.report.verdicts import account, cells
-from fedlib.runs.store import REPOSITORY
 
 PALETTE = "colorblind"
 DPI = 110
@@ -40,6 +38,7 @@ class Caller:
 
     variables: dict[str, Any] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+    lines: dict[tuple[Path, str], dict[str, Any]] = field(default_factory=dict)  # of the ledger, judged so far
 
     def parameters(self) -> dict[str, Any]:
         """The values that the parameters have now."""
@@ -57,14 +56,15 @@ def style() -> None:
     """
     seaborn.set_theme(context="notebook", style="whitegrid", palette=PALETTE)
     plt.rcParams.update({"figure.dpi": DPI, "axes.spines.top": False, "axes.spines.right": False})
+    _caller.lines.clear()
     _caller.variables = inspect.stack(0)[1].frame.f_globals
     plain = {name for name, value in _caller.variables.items() if isinstance(value, PLAIN)}
     _caller.names = sorted(name for name in plain if not name.startswith("_") and name != "In")
 
 
 def report_folder() -> Path:
-    """Where the numbers go: FEDLIB_REPORT when a report is being built, else reports/lab."""
-    return Path(os.environ.get("FEDLIB_REPORT") or REPOSITORY / "reports" / "lab")
+    """Where the numbers go: the folder of the report that is being built, else reports/lab."""
+    return surroundings.report_folder()
 
 
 def figure(id: str, fig: Figure, data: pd.DataFrame, text: pd.DataFrame, curves: pd.DataFrame | None = None) -> None:
@@ -118,6 +118,7 @@ def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 def keep(id: str, data: pd.DataFrame) -> None:
     """Write an entry's numbers without showing them yet, so that a page can open with its answer."""
     _write("data", _entry(id).id, ".csv", lambda path: data.to_csv(path, index=False))
+    _caller.lines.clear()  # any of them may depend on these numbers
     facts.write_facts(report_folder(), id, _caller.parameters())
 
 
@@ -161,7 +162,7 @@ def say(text: str, **values: Any) -> None:
     Lines of the ledger are judged on the numbers that this notebook has written so far; `prose` lists what a field may
     be. A name that nobody knows is a LookupError with the near ones.
     """
-    _markdown(prose.fill(text, cache(_line), values), role="said")  # judging reads files: once per line
+    _markdown(prose.fill(text, _line, values), role="said")
 
 
 def opening() -> None:
@@ -172,14 +173,17 @@ def opening() -> None:
 
 def answer(text: str, **values: Any) -> None:
     """What the notebook found, said here and at its `opening`; text and values as for `say`."""
-    filled = prose.fill(text, cache(_line), values)
+    filled = prose.fill(text, _line, values)
     _markdown(filled, role="said")
     update_display(_as_markdown(filled), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
 
 
 def _line(id: str) -> dict[str, Any]:
-    """The ledger's line of an entry, judged on what this report has now."""
-    return ledger.judge(_entry(id), report_folder())
+    """The ledger's line of an entry, judged on what this report has now; once, until there are new numbers."""
+    place = report_folder(), id
+    if place not in _caller.lines:
+        _caller.lines[place] = ledger.judge(_entry(id), report_folder())
+    return _caller.lines[place]
 
 
 def source(*functions: Callable[..., Any]) -> None:
@@ -195,7 +199,7 @@ def verdicts(*ids: str) -> None:
     could be compared; all of them are in `data/<id>-printed.csv`.
     """
     for entry in map(_entry, ids):
-        line = ledger.judge(entry, report_folder())
+        line = _line(entry.id)
         ledger.write_evidence(entry, report_folder(), line)
         _markdown(account(line), id=line["id"], role="verdict")
         if any(row["effect"] is not None for row in line["comparisons"]):

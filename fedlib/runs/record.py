@@ -13,7 +13,6 @@ import gzip
 import hashlib
 import io
 import json
-import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,9 +23,10 @@ from typing import Any
 
 import pandas as pd
 
+from fedlib import surroundings
 from fedlib.data.files import write_atomically, write_text
 from fedlib.runs import tables
-from fedlib.runs.store import REPOSITORY, Task, task_of
+from fedlib.runs.store import Task, task_of
 
 EQUIVALENTS = ("kind", "recorded maker", "accepted maker", "commit", "run")
 
@@ -70,8 +70,8 @@ class RecordedRun:
 
 
 def folder() -> Path:
-    """Where the record is: FEDLIB_RECORDED, else reports/recorded in the repository."""
-    return Path(os.environ.get("FEDLIB_RECORDED") or REPOSITORY / "reports" / "recorded")
+    """Where the record is."""
+    return surroundings.recorded_folder()
 
 
 def papers() -> list[str]:
@@ -214,7 +214,7 @@ def commit() -> str:
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(["git", *words], cwd=surroundings.REPOSITORY, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(f"git {' '.join(words)} failed: {done.stderr.strip()}")
     return done.stdout.strip()

@@ -10,7 +10,6 @@ else. Its folder, `<name>/<maker>-<versions>`, holds
 
 import io
 import json
-import os
 import time
 import zipfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from fedlib import surroundings
 from fedlib.data.files import write_atomically, write_text
 from fedlib.runs import tables, versions
 from fedlib.runs.computations import Computation
@@ -29,15 +29,15 @@ from fedlib.runs.run import Run, federation_of
 from fedlib.runs.simulation import Progress
 
 Task = Run | Computation
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = surroundings.REPOSITORY
 CHECKPOINT_SECONDS = 5.0  # an unfinished run is saved at most this often
 # What damage to a zip of arrays can raise, from a cut-off file to a flipped bit in a header.
 UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)
 
 
 def folder() -> Path:
-    """Where runs are kept: FEDLIB_RUNS, else reports/runs in the repository."""
-    return Path(os.environ.get("FEDLIB_RUNS") or REPOSITORY / "reports" / "runs")
+    """Where runs are kept."""
+    return surroundings.runs_folder()
 
 
 def folder_of(task: Task) -> Path:

@@ -9,15 +9,14 @@ FEDLIB_RECORD says what the record is for:
     ignore   as if nothing were on record
 """
 
-import os
+import json
 import sys
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 from tqdm import tqdm
 
-from fedlib import data
+from fedlib import data, surroundings
 from fedlib.problem.limits import Count, checked
 from fedlib.runs import backends, durations, record, store
 from fedlib.runs.bars import quiet
@@ -38,6 +37,10 @@ class NotRecorded(RuntimeError):
     """Only recorded runs may be used, and some are not on record, or not vouched for by the present code."""
 
 
+class NotComputed(RuntimeError):
+    """Something that is no run is asked for while runs are planned."""
+
+
 def execute(runs: Iterable[Task], backend: str | None = None, workers: int | None = None) -> pd.DataFrame:
     """All runs as one tidy frame: the label of each run, its seed, and one row per measured round.
 
@@ -51,6 +54,7 @@ def execute(runs: Iterable[Task], backend: str | None = None, workers: int | Non
     records = {name: found for name, run in unique.items() if (found := read(run)) is not None}
     missing = [run for name, run in unique.items() if name not in records]
     failures: dict[str, str] = {}
+    note_study(unique, missing)
     announce(missing, many)
     with _bar(missing) as bar:
         for run, outcome in chosen.outcomes(missing, many, bar.update):
@@ -68,6 +72,8 @@ def obtain(task: Task) -> pd.DataFrame:
     """What one computation gives: read, or computed in this process and stored."""
     if (records := read(task)) is not None:
         return records
+    if backends.chosen() == backends.DRY:
+        raise NotComputed(f"{task.kind} is not on record, and a plan computes nothing")
     announce([task], 1)
     records = store.compute(task)
     note_use(task, "computed")
@@ -95,7 +101,7 @@ def read(task: Task) -> pd.DataFrame | None:
 
 
 def _policy() -> str:
-    policy = os.environ.get("FEDLIB_RECORD") or POLICIES[0]
+    policy = surroundings.record_policy() or POLICIES[0]
     if policy not in POLICIES:
         raise ValueError(f"FEDLIB_RECORD={policy} must be one of {', '.join(POLICIES)}")
     return policy
@@ -112,11 +118,19 @@ def _not_recorded(task: Task, recorded: tuple[str, RecordedRun] | None) -> str:
 
 
 def note_use(task: Task, origin: str) -> None:
-    """Write down what a notebook used and where it came from, while a report is built (FEDLIB_USED names the file)."""
-    if file := os.environ.get("FEDLIB_USED"):
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    """Write down what a notebook used and where it came from, while a report is built."""
+    if file := surroundings.used_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
         with open(file, "a", encoding="utf-8") as lines:
             lines.write(f"{task.name},{origin}\n")
+
+
+def note_study(runs: Mapping[str, Task], missing: list[Task]) -> None:
+    """Write down what a study asks for while runs are planned."""
+    if file := surroundings.planned_file():
+        noted = {"runs": {name: run.asked for name, run in runs.items()}, "missing": [run.name for run in missing]}
+        with open(file, "a", encoding="utf-8") as lines:
+            lines.write(json.dumps(noted) + "\n")
 
 
 def announce(missing: list[Task], workers: int) -> None:

@@ -4,6 +4,7 @@
     processes   worker processes of this machine
     dask        a Dask cluster, of this machine or at an address; `legs` is what its workers do
     slurm       a Dask cluster whose workers are Slurm jobs
+    dry         nowhere: runs are answered with made-up records, for `fedlib plan`; nobody can choose it for a report
 
 Call `load(name).outcomes(tasks, workers, count)`, as `study.execute` does. To add a backend, write a module with the
 two functions of `Backend`, enter it in `BACKENDS` and add `conf/backend/<name>.yaml`: neither methods nor notebooks
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # nothing heavy is imported here: the command line and Dask's
 BACKENDS = {name: f"{__name__}.{name}" for name in ("inprocess", "processes", "dask", "slurm")}
 EXTRA = {"dask": ("distributed", "threadpoolctl"), "slurm": ("distributed", "threadpoolctl", "dask_jobqueue")}
 DEFAULT = "processes"
+DRY = "dry"
 
 
 class Backend(Protocol):
@@ -50,14 +52,20 @@ class Backend(Protocol):
 
 
 def load(name: str | None = None) -> Backend:
-    """The backend of that name, else the one that FEDLIB_BACKEND names, else worker processes."""
-    if "FEDLIB_ENGINE" in os.environ:
-        raise ValueError("FEDLIB_ENGINE is now called FEDLIB_BACKEND: set that and unset the other")
-    name = name or os.environ.get("FEDLIB_BACKEND") or DEFAULT
-    if name not in BACKENDS:
+    """The backend of that name, else the chosen one."""
+    modules = BACKENDS | {DRY: f"{__name__}.{DRY}"}
+    name = name or chosen()
+    if name not in modules:
         raise ValueError(f"unknown backend {name!r}; known: {', '.join(BACKENDS)}")
     require(name)
-    return cast(Backend, import_module(BACKENDS[name]))
+    return cast(Backend, import_module(modules[name]))
+
+
+def chosen() -> str:
+    """The backend that FEDLIB_BACKEND names, else worker processes."""
+    if "FEDLIB_ENGINE" in os.environ:
+        raise ValueError("FEDLIB_ENGINE is now called FEDLIB_BACKEND: set that and unset the other")
+    return os.environ.get("FEDLIB_BACKEND") or DEFAULT
 
 
 def require(name: str) -> None:

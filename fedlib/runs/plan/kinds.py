@@ -11,8 +11,6 @@ from functools import cache
 from math import prod
 from typing import Any, get_type_hints
 
-import pandas as pd
-
 from fedlib.algorithms import REGISTRY
 from fedlib.problem import layout, models
 from fedlib.problem.limits import is_count
@@ -72,17 +70,6 @@ def loops(options: dict[str, Any]) -> int:
 def measured_rounds(run: Run) -> list[int]:
     """The rounds that `simulate` records."""
     return [0, *(round for round in range(1, run.rounds + 1) if round % run.every == 0 or round == run.rounds)]
-
-
-UNKNOWN = {"accuracy": 0.5, "loss": 1.0}  # the record of a kind that could not be measured
-
-
-def made_up_records(run: Run, record: dict[str, float]) -> pd.DataFrame:
-    """Records as the run would leave them, in all measured rounds the same."""
-    rounds = measured_rounds(run)
-    return pd.DataFrame(
-        {"round": rounds} | {name: [value] * len(rounds) for name, value in (record or UNKNOWN).items()}
-    )
 
 
 def result_bytes(run: Run, record: dict[str, float]) -> int:

@@ -15,17 +15,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import lru_cache
 from math import floor, log2
 from typing import Any, NamedTuple
 
-from fedlib import data
+import torch
+
+from fedlib import surroundings
 from fedlib.algorithms import create
 from fedlib.problem.federation import Federation, federate
-from fedlib.problem.streams import generator
-from fedlib.runs import store
 from fedlib.runs.plan.kinds import LOOPS, Cost, loops
 from fedlib.runs.run import Run
 
@@ -39,8 +38,7 @@ def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
     fields = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
     child = subprocess.Popen(
         [sys.executable, "-m", "fedlib.runs.plan.measure"],
-        cwd=store.REPOSITORY,
-        env=os.environ | {"FEDLIB_THREADS": "1"},
+        cwd=surroundings.REPOSITORY,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -76,10 +74,10 @@ class Trial(NamedTuple):
 def cost(run: Run, seconds: float) -> Cost:
     """Measure a run for about this many seconds, or longer where even the least part of a round takes longer."""
     arguments = json.dumps(run.federation, sort_keys=True)
-    whole, build = _federation(arguments, run.seed, 1.0)
+    whole, build = _federation(arguments, run.seed)
     passes = loops(run.config["options"])
     share = _least_share(run, whole)
-    federation, _ = _federation(arguments, run.seed, share)
+    federation = part_of(whole, share)
     single_pass, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
     if single_pass.round <= max(seconds, COMPILING):  # perhaps that was the compiler, so once more
         single_pass = trial(with_passes(run, 1), federation, seconds / 4)
@@ -88,7 +86,7 @@ def cost(run: Run, seconds: float) -> Cost:
         run, cohort = with_fewer_clients(run, federation)
         points = [(share, trial(with_passes(run, 1), federation, seconds / 4, evaluate=False).round / cohort)]
     elif (larger := _affordable(share, single_pass.round, seconds / 8)) > share:
-        share, (federation, _) = larger, _federation(arguments, run.seed, larger)
+        share, federation = larger, part_of(whole, larger)
         single_pass = trial(with_passes(run, 1), federation, seconds / 4)
         points.append((share, single_pass.round))
     whole_pass, took = _at_whole(points), points[-1][1]
@@ -163,35 +161,20 @@ def trial(run: Run, federation: Federation, seconds: float, evaluate: bool = Tru
     return Trial(init, first, usual, checks[-1] if checks else 0.0, record)
 
 
-@lru_cache(maxsize=3)
-def _federation(arguments: str, seed: int, share: float) -> tuple[Federation, float]:
-    """A federation on a part of the data, and the seconds it took to build; workers keep theirs, too."""
-    given, began = json.loads(arguments), clock()
-    if share == 1:
-        built = federate(**given, seed=seed)
-        return built, clock() - began
-    fewer = {name: max(1, round(given[name] * share)) for name in ("samples", "client_samples") if given.get(name)}
-    with _part_of(_dataset(given["data_set"]), share, seed):
-        return federate(**given | fewer, seed=seed), clock() - began
-
-
 @lru_cache(maxsize=1)
-def _dataset(name: str) -> data.Dataset:
-    return data.load(name)
+def _federation(arguments: str, seed: int) -> tuple[Federation, float]:
+    """A federation, and the seconds it took to build; workers keep theirs, too."""
+    began = clock()
+    return federate(**json.loads(arguments), seed=seed), clock() - began
 
 
-@contextmanager
-def _part_of(whole: data.Dataset, share: float, seed: int) -> Iterator[None]:
-    """`data.load` gives a random part of the training samples, and all test samples."""
-    load, size = data.load, len(whole.y_train)
-    rows = generator(seed, "part of data").choice(size, max(1, round(size * share)), replace=False)
-    samples = {name: getattr(whole, name) for name in ("x_train", "y_train", "writer_train")}
-    part = replace(whole, **{name: values[rows] for name, values in samples.items() if values is not None})
-    data.load = lambda name: part
-    try:
-        yield
-    finally:
-        data.load = load
+def part_of(whole: Federation, share: float) -> Federation:
+    """The federation with this share of every client's samples, at least one."""
+    kept = [rows[: max(1, round(share * len(rows)))] for rows in whole.rows]
+    if not whole.contiguous:  # clients share samples
+        return replace(whole, rows=tuple(kept))
+    order = torch.cat(kept)
+    return replace(whole, x=whole.x[order], y=whole.y[order], rows=torch.arange(len(order)).split(list(map(len, kept))))
 
 
 def peak_memory() -> int:
@@ -207,6 +190,7 @@ def peak_memory() -> int:
 def main() -> None:
     """Measure what the parent asks for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+    os.environ["FEDLIB_THREADS"] = "1"  # like a worker's
     answers, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print
     order = json.load(sys.stdin)
     for fields in order["runs"]:
