@@ -198,8 +198,10 @@ def test_the_picture_has_an_identity_line_and_follows_the_filters(visit):
     playwright.expect(page.locator(".point:not([hidden])")).to_have_count(own)
     page.click("button[type=reset]")
     playwright.expect(page.locator(".point:not([hidden])")).to_have_count(points)
-    page.locator(".point").first.click(force=True)
-    assert page.locator("tr.entry:target").is_visible()
+    point = page.locator(".point").first
+    point.scroll_into_view_if_needed()  # first: pictures on the way load late, and the page moves
+    point.click(force=True)
+    playwright.expect(page.locator("tr.entry:target")).to_be_visible()
 
 
 def test_a_count_leads_to_the_lines_it_counts(visit):

@@ -33,7 +33,7 @@ def test_the_story_has_sentence_needs_comparisons_verdict_and_data(told, tmp_pat
     report(tmp_path / "reports" / "desk", CLAIM)
     story = told(CLAIM)
     assert "says     The accuracy rises with the share of devices in a ring" in story
-    assert "share_rounds 40, has 40: met. a longer ring takes more steps a round" in story
+    assert "share_rounds 40, has 40: met. a longer ring takes more steps per round" in story
     assert story.count("  holds") == 6 and "share 0.1 to 0.2, iid" in story and "n 5" in story
     assert "verdict  reproduced" in story
     assert "found    6 hold, of 6; smallest effect 10" in story
