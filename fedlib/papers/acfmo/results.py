@@ -43,9 +43,9 @@ def traffic() -> pd.DataFrame:
 
 def printed(id: str) -> dict[int, float]:
     """What the paper prints for ACFMO in a figure, by participation level, in our unit; of "over 95" the 95."""
-    entry = ledger.load("acfmo").entry(id)
-    ((levels,), row) = entry.blocks[0].columns.values(), entry.blocks[0].printed[acfmo(READINGS[0])]
-    return {level: ledger.printed_range(value)[0] / entry.scale for level, value in zip(levels, row, strict=True)}
+    cells, scale = ledger.printed(id), ledger.load("acfmo").entry(id).scale
+    ours = cells[cells["method"] == acfmo(READINGS[0])].set_index("participation")["printed"]
+    return {level: ledger.printed_range(value)[0] / scale for level, value in ours.items()}
 
 
 def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:

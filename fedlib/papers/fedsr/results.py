@@ -365,25 +365,14 @@ def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
 # Print
 
 
-def printed(id: str) -> pd.DataFrame:
-    """A printed table as rows: the `where` of its block, row name, column and value."""
-    rows = []
-    for block in ledger.load("fedsr").entry(id).blocks:
-        ((axis, levels),) = block.columns.items()
-        for name, values in block.printed.items():
-            for level, value in zip(levels, values, strict=True):
-                rows.append(block.where | {block.rows: name, axis: level, "printed": value})
-    return pd.DataFrame(rows)
-
-
 def printed_table2() -> pd.DataFrame:
     """Table II, its MNIST block and those of the other data sets."""
-    return pd.concat([printed("fedsr/table2"), printed("fedsr/table2-images")], ignore_index=True)
+    return pd.concat([ledger.printed("fedsr/table2"), ledger.printed("fedsr/table2-images")], ignore_index=True)
 
 
 def printed_table3() -> pd.DataFrame:
     """Table III, star and hierarchical methods and those that hand models on."""
-    return pd.concat([printed("fedsr/table3"), printed("fedsr/table3-rings")], ignore_index=True)
+    return pd.concat([ledger.printed("fedsr/table3"), ledger.printed("fedsr/table3-rings")], ignore_index=True)
 
 
 def printed_targets() -> dict[str, float]:
