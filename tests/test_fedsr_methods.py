@@ -17,7 +17,7 @@ from fedlib.algorithms import clusters, create, fedsr, moon, ring
 from fedlib.algorithms.cosine import cosine
 from fedlib.engine import Work, convolution, dense, readable, threads
 from fedlib.engine.minibatches import client_minibatches
-from fedlib.judging import ledger, transfers
+from fedlib.judging import curves, ledger, transfers
 from fedlib.problem import federation, layout, models
 
 pytestmark = pytest.mark.slow
@@ -488,10 +488,10 @@ def test_every_model_that_arrives_somewhere_in_between_is_sent_on(name):
     assert (("device", "device") in hops) == (name in ("ring", "fedsr"))
 
 
-def test_transfers_to_a_target_count_whole_rounds_up_to_its_first_reach():
+def test_rounds_to_a_target_end_where_it_is_first_reached_and_never_is_one_more_than_there_were():
     records = pd.DataFrame({"round": [0, 1, 2, 3, 4], "accuracy": [0.1, 0.5, 0.72, 0.69, 0.8]})
-    assert transfers.to_reach(records, 0.7, cost=110) == 220
-    assert transfers.to_reach(records, 0.9, cost=110) is None
+    assert curves.rounds_to(records, 0.7) == (2, True)
+    assert curves.rounds_to(records, 0.9) == (5, False)
 
 
 def test_a_method_without_topology_is_answered_with_those_that_have_one():

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
     [("table1", 16), ("table2", 35), ("table2-images", 105), ("table3", 15), ("table3-rings", 8), ("table4", 24)],
 )
 def test_every_cell_of_the_tables_is_recorded(id, numbers):
-    assert results.printed(f"fedsr/{id}")["printed"].notna().sum() == numbers
+    assert ledger.printed(f"fedsr/{id}")["printed"].notna().sum() == numbers
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_every_cell_of_the_tables_is_recorded(id, numbers):
     ],
 )
 def test_printed_cells_stand_where_the_paper_has_them(id, where, value):
-    table = results.printed(f"fedsr/{id}")
+    table = ledger.printed(f"fedsr/{id}")
     chosen = table[np.logical_and.reduce([table[column] == wanted for column, wanted in where.items()])]
     assert chosen["printed"].tolist() == [value]
 

@@ -9,7 +9,7 @@
 - `claims`: comparisons judged, and the verdict of a claim by its quantifier. Call `decide(comparisons, quantifier)`.
 - `statistics`: intervals and tests of paired differences, families of them, races to a target. Call `estimate`.
 - `curves`: where curves over rounds end, when they reach a target, how rough they are. Call `final`, `mean_curves`.
-- `transfers`: how many models are sent per round, counted from who sends to whom. Call `per_round`, `to_reach`.
+- `transfers`: how many models are sent per round, counted from who sends to whom. Call `per_round`.
 
 Frames are tidy: one row per seed, one column per number. Only `ledger.judge` decides a verdict.
 """

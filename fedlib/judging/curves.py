@@ -24,12 +24,16 @@ def final(frame: pd.DataFrame, keys: list[str], last: int, target: float, value:
 
 def _speed_and_roughness(run: pd.DataFrame, value: str, target: float) -> dict[str, Any]:
     """When a run first reaches the target, and how much it jumps from measurement to measurement in its second half."""
+    rounds, reached = rounds_to(run, target, value)
+    roughness = float(run[value].tail(len(run) // 2).diff().std())
+    return {"rounds_to_target": rounds, "reached": reached, "roughness": roughness}
+
+
+def rounds_to(run: pd.DataFrame, target: float, value: str = "accuracy") -> tuple[int, bool]:
+    """The first measured round of a run at or above the target, and whether there is one; if not, one more than it
+    had."""
     hits = run.loc[run[value] >= target, "round"]
-    return {
-        "rounds_to_target": int(hits.iloc[0]) if len(hits) else int(run["round"].iloc[-1]) + 1,
-        "reached": len(hits) > 0,
-        "roughness": float(run[value].tail(len(run) // 2).diff().std()),
-    }
+    return (int(hits.min()), True) if len(hits) else (int(run["round"].max()) + 1, False)
 
 
 def mean_curves(frame: pd.DataFrame, keys: list[str], value: str) -> pd.DataFrame:

@@ -79,6 +79,7 @@ __all__ = [
     "measured",
     "overall",
     "papers",
+    "printed",
     "printed_range",
     "write",
     "write_evidence",
@@ -273,6 +274,17 @@ def _pair(interval: tuple[float, float] | None) -> list[float] | None:
 
 
 # Printed numbers
+
+
+def printed(id: str) -> pd.DataFrame:
+    """The printed numbers of an entry as rows: the `where` of their block, row name, column and `printed`."""
+    rows = []
+    for block in load(id.split("/")[0]).entry(id).blocks:
+        ((axis, levels),) = block.columns.items()
+        for name, values in block.printed.items():
+            for level, value in zip(levels, values, strict=True):
+                rows.append(block.where | {block.rows: name, axis: level, "printed": value})
+    return pd.DataFrame(rows)
 
 
 def compare(entry: Entry, frame: pd.DataFrame, parameters: dict[str, Any]) -> list[dict[str, Any]]:

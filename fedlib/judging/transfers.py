@@ -8,8 +8,6 @@ HierFAVG costs nearly twice as much. Both counts are here.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pandas as pd
-
 from fedlib.algorithms.algorithm import Algorithm, round_half_up
 from fedlib.algorithms.fedsr import FedSR
 from fedlib.algorithms.hierfavg import HierFAVG
@@ -74,9 +72,3 @@ def hops(algorithm: Algorithm, devices: int) -> list[Hop]:
 def per_round(algorithm: Algorithm, devices: int, edge_broadcasts: bool = False) -> int:
     """Models sent per round, as Table III counts them; or with what edge servers send to their devices."""
     return sum(edge_broadcasts or hop != ("edge", "device") for hop in hops(algorithm, devices))
-
-
-def to_reach(records: pd.DataFrame, target: float, cost: int) -> int | None:
-    """Models sent until the test accuracy first reaches the target; None if it never does."""
-    reached = records.loc[records["accuracy"] >= target, "round"]
-    return None if reached.empty else int(reached.min()) * cost

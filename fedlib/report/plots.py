@@ -1,11 +1,11 @@
 """Plots that several notebooks share: `heatmap` and `stacked_bars` of who holds which classes, `panels` of curves,
-`sweep` of what tuning tried.
+`sweep` of what tuning tried, `band`: a line with its spread over seeds, `box`: a box with words for a schematic.
 
 Counts come from `fedlib.problem.skew.class_counts`, curves from `fedlib.runs.study.execute`. A plot of one paper only
 stands in the `pictures` of that paper.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,14 +15,56 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.typing import ColorType
 
+from fedlib.judging.statistics import estimate
 from fedlib.problem.skew import class_shares
 from fedlib.runs.tuning import Sweep
 
 FEW_CLIENTS = 30  # up to here a picture shows each client by its number; beyond, clients are sorted into blocks
 FEW_CLASSES = 10  # up to here classes have colours of their own; beyond, a scale
 ROOM_FOR_NUMBERS = 12  # up to this many clients and classes the numbers themselves are written into the map
+
+
+def deviation(values: pd.Series) -> tuple[float, float]:
+    """One standard deviation to either side of the mean; of a single value none."""
+    spread = values.std() if len(values) > 1 else 0.0
+    return values.mean() - spread, values.mean() + spread
+
+
+def interval(values: pd.Series) -> tuple[float, float]:
+    """The 95% interval of the mean; of a single value none."""
+    return estimate(values).interval() or (np.nan, np.nan)
+
+
+def band(
+    axes: Axes,
+    runs: pd.DataFrame,
+    value: str,
+    label: Hashable,
+    look: Mapping,
+    along: str = "round",
+    unit: float = 1.0,
+    spread: Callable[[pd.Series], tuple[float, float]] = deviation,
+) -> None:
+    """The mean of a column over seeds as a line, with a band of its spread.
+
+    `look` is what `Axes.plot` takes, colour included; `unit` is how much of the axis one step `along` is worth.
+    """
+    by_place = runs.groupby(along)[value]
+    mean, (low, high) = by_place.mean(), zip(*map(spread, (values for _, values in by_place)), strict=True)
+    axes.plot(mean.index * unit, mean, label=str(label), **look)
+    axes.fill_between(mean.index * unit, low, high, color=look["color"], alpha=0.18, linewidth=0)
+
+
+def box(axes: Axes, corner: tuple[float, float], size: tuple[float, float], text: str, colour: ColorType) -> None:
+    """A white box with rounded corners and words in its middle; `corner` is the lower left one."""
+    look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
+    axes.add_patch(FancyBboxPatch(corner, *size, **look))
+    middle = corner[0] + size[0] / 2, corner[1] + size[1] / 2
+    axes.text(*middle, text, ha="center", va="center", fontsize=9.5)
 
 
 def new_axes(width: float, height: float) -> Axes:

@@ -14,8 +14,7 @@ from matplotlib.ticker import PercentFormatter
 
 from fedlib.course import toy
 from fedlib.course.lesson3.problem import CORRECTIONS, LR, ROUNDS, STEPS, anchored, fcbafl, fedprox, scaffold
-from fedlib.judging.statistics import estimate
-from fedlib.report import sliders
+from fedlib.report import plots, sliders
 
 
 def gallery() -> tuple[Figure, pd.DataFrame]:
@@ -91,11 +90,8 @@ def curves(frame: pd.DataFrame) -> Figure:
 
 def _band(ax: Axes, frame: pd.DataFrame, name: str, colour: Any, dash: str) -> None:
     """The mean over seeds and its 95% interval, round by round."""
-    by_round = frame[frame["method"] == name].groupby("round")["accuracy"]
-    low, high = zip(*(estimate(values).interval() or (np.nan, np.nan) for _, values in by_round), strict=True)
-    mean = by_round.mean()
-    ax.fill_between(mean.index, low, high, color=colour, alpha=0.25, linewidth=0)
-    ax.plot(mean.index, mean, color=colour, linestyle=dash, linewidth=1.8, label=name)
+    look = {"color": colour, "linestyle": dash, "linewidth": 1.8}
+    plots.band(ax, frame[frame["method"] == name], "accuracy", name, look, spread=plots.interval)
 
 
 def gains_picture(gains: dict[str, tuple[float, float, float]]) -> Figure:

@@ -28,7 +28,7 @@ from fedlib.course.lesson4.problem import (
     planned,
 )
 from fedlib.papers.fedsr.pictures import DEVICE, DOWN, LOOKS, RING, SERVER, UP
-from fedlib.report import sliders
+from fedlib.report import plots, sliders
 from fedlib.runs.study import execute
 
 
@@ -147,10 +147,8 @@ def race_picture(frame: pd.DataFrame, cloud_price: float = CLOUD_PRICE) -> tuple
 
 def _line(axes: Axes, runs: pd.DataFrame, name: str, per_round: float) -> None:
     colour, dash = LOOKS[name]
-    by_round = runs.groupby("round")["accuracy"]
-    x, mean, spread = by_round.mean().index * per_round, by_round.mean(), by_round.std().fillna(0)
-    axes.plot(x, mean, color=colour, linestyle=dash, linewidth=1.8, label=name)
-    axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0)
+    look = {"color": colour, "linestyle": dash, "linewidth": 1.8}
+    plots.band(axes, runs, "accuracy", name, look, unit=per_round)
 
 
 def _accuracy_at(frame: pd.DataFrame, name: str, round: float) -> str:

@@ -11,13 +11,12 @@ from matplotlib.ticker import PercentFormatter
 from fedlib.course.lesson6.problem import (
     SERVERS,
     Valley,
-    mean_and_interval,
     sending_j,
     three_plans,
     three_servers,
     whole_cell,
 )
-from fedlib.report import sliders
+from fedlib.report import plots, sliders
 from fedlib.runs.tuning import Sweep
 
 COLOURS = seaborn.color_palette("colorblind")
@@ -94,10 +93,8 @@ def race_curves(frame: pd.DataFrame, target: float) -> Figure:
     fig, axes = plt.subplots(2, 3, figsize=(11, 6), sharex=True, sharey=True, layout="constrained")
     for ax, name, colour in zip(axes.flat, rivals, COLOURS[1:], strict=False):
         for method, look in (("FedAvg", {"color": "0.35", "linestyle": "--"}), (name, {"color": colour})):
-            seeds = frame[frame["method"] == method].pivot(index="round", columns="seed", values="accuracy")
-            mean, low, high = np.array([mean_and_interval(row) for row in seeds.to_numpy()]).T
-            ax.fill_between(seeds.index, low, high, color=look["color"], alpha=0.22, linewidth=0)
-            ax.plot(seeds.index, mean, linewidth=1.8, label=method, **look)
+            runs, look = frame[frame["method"] == method], look | {"linewidth": 1.8}
+            plots.band(ax, runs, "accuracy", method, look, spread=plots.interval)
         ax.axhline(target, color="black", linewidth=0.8, linestyle=":")
         ax.set(title=name, ylim=(0.6, 0.93))
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

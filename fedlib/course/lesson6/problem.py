@@ -16,6 +16,7 @@ import torch
 from fedlib import wireless
 from fedlib.algorithms import REGISTRY, create
 from fedlib.judging import transfers
+from fedlib.judging.curves import rounds_to
 from fedlib.judging.statistics import estimate
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
@@ -268,9 +269,9 @@ def bills(frame: pd.DataFrame, target: float) -> pd.DataFrame:
     """
     rows = {}
     for name, runs in frame.groupby("method", sort=False):
-        reached = [transfers.to_reach(one_seed, target, 1) for _, one_seed in runs.groupby("seed")]
-        finished = [rounds for rounds in reached if rounds is not None]
-        mean, low, high = mean_and_interval(finished) if len(finished) == len(reached) else [np.nan] * 3
+        arrivals = [rounds_to(one_seed, target) for _, one_seed in runs.groupby("seed")]
+        finished = [rounds for rounds, reached in arrivals if reached]
+        mean, low, high = mean_and_interval(finished) if len(finished) == len(arrivals) else [np.nan] * 3
         price = PRICES[name].models
         rows[name] = {"rounds": mean, "low": low, "high": high, "models sent": mean * price}
         rows[name] |= {"models low": low * price, "models high": high * price, "seeds that arrive": len(finished)}

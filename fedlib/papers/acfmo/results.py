@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedlib.judging import ledger
+from fedlib.judging import curves, ledger
 from fedlib.judging.statistics import estimate
 from fedlib.papers.acfmo.experiments import READINGS, RIVALS, acfmo
 from fedlib.runs.tuning import Sweep
@@ -43,9 +43,9 @@ def traffic() -> pd.DataFrame:
 
 def printed(id: str) -> dict[int, float]:
     """What the paper prints for ACFMO in a figure, by participation level, in our unit; of "over 95" the 95."""
-    entry = ledger.load("acfmo").entry(id)
-    ((levels,), row) = entry.blocks[0].columns.values(), entry.blocks[0].printed[acfmo(READINGS[0])]
-    return {level: ledger.printed_range(value)[0] / entry.scale for level, value in zip(levels, row, strict=True)}
+    cells, scale = ledger.printed(id), ledger.load("acfmo").entry(id).scale
+    ours = cells[cells["method"] == acfmo(READINGS[0])].set_index("participation")["printed"]
+    return {level: ledger.printed_range(value)[0] / scale for level, value in ours.items()}
 
 
 def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:
@@ -88,10 +88,9 @@ def speed(frame: pd.DataFrame, keys: list[str], targets: list[float]) -> pd.Data
     for labels, run in frame.groupby([*keys, "seed"], sort=False):
         names = dict(zip([*keys, "seed"], labels, strict=True))
         for target in targets:
-            hits = run.loc[run["accuracy"] >= target, "round"]
-            rounds = int(hits.min()) if len(hits) else int(run["round"].max()) + 1
+            rounds, reached = curves.rounds_to(run, target)
             cost = rounds * vectors(names["method"])
-            arrived = {"rounds_to_target": rounds, "vectors_to_target": cost, "reached": len(hits) > 0}
+            arrived = {"rounds_to_target": rounds, "vectors_to_target": cost, "reached": reached}
             rows.append(names | {"target": target} | arrived)
     return pd.DataFrame(rows)
 

@@ -11,13 +11,12 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 from matplotlib.typing import ColorType
 
 from fedlib import wireless
 from fedlib.papers.fcbafl.experiments import FULL, IN_TIME, ONE_STEP, best_scheme, one_round
-from fedlib.report import sliders
+from fedlib.report import plots, sliders
 from fedlib.wireless import Devices, Scenario
 
 COLOURS = seaborn.color_palette("colorblind")
@@ -34,11 +33,13 @@ def system() -> tuple[Figure, pd.DataFrame]:
     fig, axes = plt.subplots(figsize=(8.5, 4.2))
     axes.set(xlim=(0, 10), ylim=(0, 5.4))
     axes.axis("off")
-    _box(axes, 2.7, 4.1, 4.6, 1.1, "server\naverages models (10) and gradients (11)\nshares out the band", COLOURS[0])
+    plots.box(
+        axes, (2.7, 4.1), (4.6, 1.1), "server\naverages models (10) and gradients (11)\nshares out the band", COLOURS[0]
+    )
     for position, name in enumerate(("device 1", "device 2", "device N")):
         left = (0.2, 3.7, 7.2)[position]
         text = f"{name}\nown data, own channel\n$Q_l$ iterations at $f_{name[-1]}$"
-        _box(axes, left, 0.2, 2.6, 1.3, text, COLOURS[1])
+        plots.box(axes, (left, 0.2), (2.6, 1.3), text, COLOURS[1])
         middle, target = left + 1.3, 5 + (position - 1) * 1.2
         _arrow(axes, (middle - 0.2, 1.55), (target - 0.2, 4.05), COLOURS[2])
         _arrow(axes, (target + 0.2, 4.05), (middle + 0.2, 1.55), COLOURS[3])
@@ -46,12 +47,6 @@ def system() -> tuple[Figure, pd.DataFrame]:
     axes.text(0.2, 3.3, "up, on the share $b_n$:\n$w_n$, $\\nabla F_n(w_n)$", color=COLOURS[2], fontsize=10)
     axes.text(7.6, 3.3, "down, to all:\n$w$, $\\bar g$", color=COLOURS[3], fontsize=10)
     return fig, pd.DataFrame(FLOWS, columns=["from", "to", "what"])
-
-
-def _box(axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour: ColorType) -> None:
-    look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
-    axes.add_patch(FancyBboxPatch((left, bottom), width, height, **look))
-    axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=9.5)
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: ColorType) -> None:
@@ -147,13 +142,11 @@ def batch_name(batch: str) -> str:
 
 def _draw_curves(axes: Axes, frame: pd.DataFrame, value: str) -> None:
     for (curve, step), runs in frame.groupby(["curve", "step"], sort=False):
-        by_round, colour = runs.groupby("round")[value], _colour(str(curve))
-        mean, spread = by_round.mean(), by_round.std().fillna(0)
         if step == ONE_STEP:
-            axes.plot(mean.index, mean, color=colour, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{curve}, {step}")
-            continue
-        axes.plot(mean.index, mean, color=colour, linewidth=1.8, label=curve)
-        axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+            mean, thin = runs.groupby("round")[value].mean(), {"linestyle": (0, (1, 1)), "linewidth": 1.2}
+            axes.plot(mean.index, mean, color=_colour(str(curve)), label=f"{curve}, {step}", **thin)
+        else:
+            plots.band(axes, runs, value, curve, {"color": _colour(str(curve)), "linewidth": 1.8})
 
 
 def _colour(curve: str) -> ColorType:

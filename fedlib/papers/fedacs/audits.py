@@ -13,14 +13,7 @@ from fedlib.selection import skewness
 
 def printed(id: str) -> dict[tuple[str, str], float]:
     """A printed table by (method, environment)."""
-    block = ledger.load("fedacs").entry(id).blocks[0]
-    ((_, environments),) = block.columns.items()
-    return {
-        (method, environment): value
-        for method, row in block.printed.items()
-        for environment, value in zip(environments, row, strict=True)
-        if value is not None
-    }
+    return ledger.printed(id).dropna().set_index(["method", "environment"])["printed"].to_dict()
 
 
 def printed_density(alpha: float, s: float) -> float:
@@ -47,8 +40,8 @@ def speedups() -> pd.DataFrame:
     rounds, shown = printed("fedacs/table3"), printed("fedacs/table3-speedup")
     rows = []
     for (method, environment), value in shown.items():
-        speedup = rounds["baseline", environment] / rounds[method, environment]
-        quantity = f"{environment}, {method}: {rounds['baseline', environment]}/{rounds[method, environment]}"
+        slow, fast = rounds["baseline", environment], rounds[method, environment]
+        speedup, quantity = slow / fast, f"{environment}, {method}: {slow:g}/{fast:g}"
         rows.append((quantity, f"{value}x", f"{speedup:.2f}x", abs(speedup - value) <= 0.05 + 1e-9))
     return audit(*rows)
 

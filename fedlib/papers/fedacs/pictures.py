@@ -89,12 +89,12 @@ def system() -> tuple[Figure, pd.DataFrame]:
     for left, width, name in ((0.1, 4.6, "client (each participant)"), (6.9, 5.0, "server")):
         axes.add_patch(FancyBboxPatch((left, 0.1), width, 5.3, boxstyle="round,pad=0.05", fc="0.97", ec="0.6"))
         axes.text(left + width / 2, 5.1, name, ha="center", fontsize=11)
-    _box(axes, 0.4, 3.3, 4.0, 1.2, "local training\nE epochs, minibatches", COLOURS[2])
-    _box(axes, 0.4, 0.6, 4.0, 1.4, "insight derivation\none full-batch gradient,\nlast layer only", COLOURS[3])
-    _box(axes, 7.2, 3.3, 4.4, 1.2, "averaging\nnew global model", COLOURS[2])
+    plots.box(axes, (0.4, 3.3), (4.0, 1.2), "local training\nE epochs, minibatches", COLOURS[2])
+    plots.box(axes, (0.4, 0.6), (4.0, 1.4), "insight derivation\none full-batch gradient,\nlast layer only", COLOURS[3])
+    plots.box(axes, (7.2, 3.3), (4.4, 1.2), "averaging\nnew global model", COLOURS[2])
     formula = "$Q_i = \\sqrt{M_i}\\,\\|\\Delta w_i - \\overline{\\Delta w}\\|$"
-    _box(axes, 7.2, 1.8, 4.4, 1.0, f"skewness estimation\n{formula}", COLOURS[3])
-    _box(axes, 7.2, 0.35, 4.4, 1.0, "client selection\ndueling bandit, rewards $-Q_i$", COLOURS[3])
+    plots.box(axes, (7.2, 1.8), (4.4, 1.0), f"skewness estimation\n{formula}", COLOURS[3])
+    plots.box(axes, (7.2, 0.35), (4.4, 1.0), "client selection\ndueling bandit, rewards $-Q_i$", COLOURS[3])
     for start, end, text, height in (
         ((4.5, 3.7), (7.1, 3.7), "model", 3.4),
         ((7.1, 4.2), (4.5, 4.2), "model", 4.35),
@@ -106,14 +106,6 @@ def system() -> tuple[Figure, pd.DataFrame]:
     axes.annotate("", (4.8, 0.25), (7.1, 0.6), arrowprops={"arrowstyle": "->", "lw": 1.8, "color": "0.25"})
     axes.text(5.75, 0.75, "who is next", ha="center", fontsize=10)
     return fig, pd.DataFrame(FLOWS, columns=["from", "to", "what", "part of"])
-
-
-def _box(
-    axes: Axes, left: float, bottom: float, width: float, height: float, text: str, colour: tuple[float, float, float]
-) -> None:
-    look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
-    axes.add_patch(FancyBboxPatch((left, bottom), width, height, **look))
-    axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=10)
 
 
 def rewards(groups: pd.DataFrame, clients: pd.DataFrame, rho: pd.DataFrame, round: int) -> Figure:
@@ -146,10 +138,7 @@ def curves(frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str =
 
 def _curves(axes: Axes, frame: pd.DataFrame, hue: str, value: str = "accuracy", ylabel: str = "test accuracy") -> None:
     for level, look in _looks(frame[hue]).items():
-        by_round = frame[frame[hue] == level].groupby("round")[value]
-        mean, spread = by_round.mean(), by_round.std().fillna(0)
-        (line,) = axes.plot(mean.index, mean, label=str(level), **look)
-        axes.fill_between(mean.index, mean - spread, mean + spread, color=line.get_color(), alpha=0.15, linewidth=0)
+        plots.band(axes, frame[frame[hue] == level], value, level, look)
     axes.set(xlabel="communication round", ylabel=ylabel)
     axes.legend(fontsize=9)
 

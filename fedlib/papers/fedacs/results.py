@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from fedlib.judging import curves
 from fedlib.report import show
 
 BASELINE = "baseline"
@@ -79,10 +80,10 @@ def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
     rows = []
     for (environment, method, seed), curve in frame.groupby(["environment", "method", "seed"], sort=False):
         if environment in goal:
-            hit = curve.loc[curve["accuracy"] >= goal[environment], "round"]
-            reached = float(hit.min()) if len(hit) else np.nan
-            bound = {"at_least": reached if len(hit) else curve["round"].max() + 1.0, "reached": len(hit) > 0}
-            rows.append({"environment": environment, "method": method, "seed": seed, "rounds": reached} | bound)
+            rounds, reached = curves.rounds_to(curve, goal[environment])
+            names = {"environment": environment, "method": method, "seed": seed}
+            arrival = {"rounds": rounds if reached else np.nan, "at_least": float(rounds), "reached": reached}
+            rows.append(names | arrival)
     return pd.DataFrame(rows)
 
 

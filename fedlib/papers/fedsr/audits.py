@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedlib.algorithms.literalfedsr import LiteralFedSR
+from fedlib.judging import ledger
 from fedlib.judging.checks import audit
 from fedlib.papers.fedsr import results
 from fedlib.papers.fedsr.experiments import EPOCHS, RING_DEVICES
@@ -72,7 +73,7 @@ def best_everywhere() -> pd.DataFrame:
 def rivals_counted() -> pd.DataFrame:
     """How many rivals Section IV-D announces and how many Section IV-B and Table II have."""
     rivals = [
-        name for name in results.printed("fedsr/table2")["method"].unique() if name not in ("Centralized", "FedSR")
+        name for name in ledger.printed("fedsr/table2")["method"].unique() if name not in ("Centralized", "FedSR")
     ]
     return audit(("state-of-the-art algorithms that FedSR is compared with", 4, len(rivals), len(rivals) == 4))
 
@@ -92,7 +93,7 @@ def dramatic_losses() -> pd.DataFrame:
 
 def printed_noise() -> pd.DataFrame:
     """FedSR on MNIST: the more heterogeneous the split, the lower the accuracy, if runs repeated exactly."""
-    cells = results.printed("fedsr/table2").query("method == 'FedSR'").set_index("partition")["printed"]
+    cells = ledger.printed("fedsr/table2").query("method == 'FedSR'").set_index("partition")["printed"]
     pairs = [("iid", "xi=4"), ("xi=4", "xi=2"), ("iid", "xi=2")]
     return audit(*[(f"{a} above {b}", f"{cells[a]}%", f"{cells[b]}%", cells[a] > cells[b]) for a, b in pairs])
 
@@ -109,7 +110,7 @@ def hierfavg_on_cifar100() -> pd.DataFrame:
 
 def repeated_numbers() -> pd.DataFrame:
     """Numbers that Tables III and IV print twice in cells that have nothing to do with each other."""
-    crowd = results.printed("fedsr/table4")
+    crowd = ledger.printed("fedsr/table4")
     places = crowd["method"] + ", " + crowd["participation"].astype(str) + ", " + crowd["moment"]
     hierarchy = results.printed_table3().query("method == 'HierFAVG'")
     rows = []
@@ -122,7 +123,7 @@ def repeated_numbers() -> pd.DataFrame:
 
 def more_participants() -> pd.DataFrame:
     """Table IV: every method gains when more devices take part."""
-    cells = results.printed("fedsr/table4").pivot(index=["method", "moment"], columns="participation", values="printed")
+    cells = ledger.printed("fedsr/table4").pivot(index=["method", "moment"], columns="participation", values="printed")
     falls = cells[cells[0.4] < cells[0.2]]
     found = "; ".join(f"{method}, {moment}: {row[0.2]} to {row[0.4]}" for (method, moment), row in falls.iterrows())
     return audit(("cells that fall from participation 0.2 to 0.4", "none", found or "none", falls.empty))
@@ -151,7 +152,7 @@ def time() -> pd.DataFrame:
 def hierfavg_transfers(devices: int) -> pd.DataFrame:
     """A round of HierFAVG, devices counted both ways like FedAvg's 2K, against what Table III divides by."""
     both_ways, one_way = (results.transfers_per_round(devices, down)["HierFAVG"] for down in (True, False))
-    cells = results.printed("fedsr/table3").query("method == 'HierFAVG'")["printed"]
+    cells = ledger.printed("fedsr/table3").query("method == 'HierFAVG'")["printed"]
     divides = bool((cells % both_ways == 0).all())
     return audit(("transfers of a round of HierFAVG, both ways", both_ways, both_ways if divides else one_way, divides))
 
@@ -227,7 +228,7 @@ def fig9_list() -> pd.DataFrame:
 
 def ring_higher() -> pd.DataFrame:
     """Table IV, column by column."""
-    cells = results.printed("fedsr/table4").pivot(index=["participation", "moment"], columns="method", values="printed")
+    cells = ledger.printed("fedsr/table4").pivot(index=["participation", "moment"], columns="method", values="printed")
     rows = []
     for (share, moment), cell in cells.sort_index(ascending=[True, False]).iterrows():
         ring, fedsr = cell["ring-optimization"], cell["FedSR"]

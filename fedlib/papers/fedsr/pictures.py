@@ -9,7 +9,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import Circle, FancyArrowPatch
 from matplotlib.ticker import NullFormatter, PercentFormatter
 from matplotlib.typing import ColorType
 
@@ -42,9 +42,7 @@ def _canvas(width: float, height: float, panels: int = 1) -> tuple[Figure, Seque
 
 
 def _box(axes: Axes, x: float, y: float, text: str, width: float = 1.7, height: float = 0.55) -> None:
-    look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": SERVER, "lw": 1.8}
-    axes.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, **look))
-    axes.text(x, y, text, ha="center", va="center", fontsize=9)
+    plots.box(axes, (x - width / 2, y - height / 2), (width, height), text, SERVER)
 
 
 def _device(axes: Axes, x: float, y: float, text: str, busy: bool = False, radius: float = 0.26) -> None:
@@ -190,10 +188,8 @@ def learning_curves(curves: pd.DataFrame) -> Figure:
 
 def _band(axes: Axes, runs: pd.DataFrame, method: str, along: str = "round") -> None:
     colour, dash = LOOKS[method]
-    by_round = runs.groupby(along)["accuracy"]
-    mean, spread = by_round.mean(), by_round.std().fillna(0)
-    axes.plot(mean.index, mean, color=colour, linestyle=dash, linewidth=1.7, label=method)
-    axes.fill_between(mean.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    look = {"color": colour, "linestyle": dash, "linewidth": 1.7}
+    plots.band(axes, runs, "accuracy", method, look, along)
 
 
 def _shared_legend(fig: Figure, grid: np.ndarray) -> None:

@@ -13,6 +13,7 @@ from fedlib.algorithms.fedsr import FedSR
 from fedlib.algorithms.hierfavg import HierFAVG
 from fedlib.algorithms.ring import Ring
 from fedlib.judging import ledger, transfers
+from fedlib.judging.curves import rounds_to
 from fedlib.papers.fedsr.experiments import (
     CANDIDATES,
     CHOSEN_INPUTS,
@@ -233,9 +234,7 @@ def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.Data
     rows = []
     for labels, run in curves[curves["data_set"].isin(targets)].groupby(KEYS, sort=False):
         names = dict(zip(KEYS, labels, strict=True))
-        hit = run.loc[run["accuracy"] >= targets[names["data_set"]], "round"]
-        reached = len(hit) > 0
-        rounds = int(hit.min()) if reached else int(run["round"].max()) + 1
+        rounds, reached = rounds_to(run, targets[names["data_set"]])
         spent = {at_least(name): rounds * float(per_round.loc[names["method"], name]) for name in per_round}
         rows.append(names | {"target": targets[names["data_set"]], "reached": reached} | spent)
     frame = pd.DataFrame(rows, columns=[*KEYS, "target", "reached", *map(at_least, per_round)])
@@ -365,25 +364,14 @@ def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
 # Print
 
 
-def printed(id: str) -> pd.DataFrame:
-    """A printed table as rows: the `where` of its block, row name, column and value."""
-    rows = []
-    for block in ledger.load("fedsr").entry(id).blocks:
-        ((axis, levels),) = block.columns.items()
-        for name, values in block.printed.items():
-            for level, value in zip(levels, values, strict=True):
-                rows.append(block.where | {block.rows: name, axis: level, "printed": value})
-    return pd.DataFrame(rows)
-
-
 def printed_table2() -> pd.DataFrame:
     """Table II, its MNIST block and those of the other data sets."""
-    return pd.concat([printed("fedsr/table2"), printed("fedsr/table2-images")], ignore_index=True)
+    return pd.concat([ledger.printed("fedsr/table2"), ledger.printed("fedsr/table2-images")], ignore_index=True)
 
 
 def printed_table3() -> pd.DataFrame:
     """Table III, star and hierarchical methods and those that hand models on."""
-    return pd.concat([printed("fedsr/table3"), printed("fedsr/table3-rings")], ignore_index=True)
+    return pd.concat([ledger.printed("fedsr/table3"), ledger.printed("fedsr/table3-rings")], ignore_index=True)
 
 
 def printed_targets() -> dict[str, float]:

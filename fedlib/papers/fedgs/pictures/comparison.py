@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from fedlib.papers.fedgs.experiments.comparison import BASELINE, FAMILIES, FEDGS, RANDOM_GROUPS
 from fedlib.papers.fedgs.results import CURRENCIES
+from fedlib.report import plots
 from fedlib.runs.tuning import Sweep
 
 COLOURS = seaborn.color_palette("colorblind")
@@ -45,10 +46,7 @@ def _lines(axes: Axes, frame: pd.DataFrame, shown: list[str], value: str) -> Non
     for name in reversed(shown):  # FedGS last, on top
         place = rivals.index(name) if name in rivals else 0
         look = FIXED.get(name) or {"color": COLOURS[place], "linestyle": DASHES[place], "linewidth": 1.7}
-        by_round = frame[frame["method"] == name].groupby("round")[value]
-        mean, spread = by_round.mean(), by_round.std().fillna(0)
-        axes.plot(mean.index, mean, label=name, **look)
-        axes.fill_between(mean.index, mean - spread, mean + spread, color=look["color"], alpha=0.15, linewidth=0)
+        plots.band(axes, frame[frame["method"] == name], value, name, look)
 
 
 def tuning(sweep: Sweep) -> Figure:
@@ -87,12 +85,8 @@ def prices(frame: pd.DataFrame, costs: pd.DataFrame) -> Figure:
     fig, row = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
     for axes, (currency, column) in zip(row, CURRENCIES.items(), strict=True):
         for name, payer in ((FEDGS, FEDGS), (RANDOM_GROUPS, FEDGS), (BASELINE.name, "each rival")):
-            by_round = frame[frame["method"] == name].groupby("round")["accuracy"]
-            mean, spread = by_round.mean(), by_round.std().fillna(0)
             price = 1.0 if column is None else by_method.loc[payer, column]
-            axes.plot(mean.index * price, mean, label=name, **FIXED[name])
-            colour = FIXED[name]["color"]
-            axes.fill_between(mean.index * price, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+            plots.band(axes, frame[frame["method"] == name], "accuracy", name, FIXED[name], unit=price)
         axes.set_xlabel(currency)
     row[0].set_ylabel("test accuracy")
     row[0].legend()

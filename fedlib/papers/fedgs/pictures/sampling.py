@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedlib.papers.fedgs.experiments.sampling import BEST_SWAP, GROWING, Park
+from fedlib.report import plots
 
 COLOURS = seaborn.color_palette("colorblind")
 LINKS = (
@@ -151,11 +152,9 @@ def over_iterations(frame: pd.DataFrame, iid: float) -> Figure:
     """Mean divergence of the super nodes while batches are used up, one line per way to pick devices."""
     fig, axes = plt.subplots(figsize=(8.5, 3.8), layout="constrained")
     for place, (name, rows) in enumerate(frame.groupby("sampler", sort=False)):
-        by_iteration = rows.groupby("iteration")["divergence"]
-        mean, spread = by_iteration.mean(), by_iteration.std().fillna(0)
+        counted = rows.assign(iteration=rows["iteration"] + 1)
         colour = COLOURS[7] if name == "Random" else COLOURS[place]
-        axes.plot(mean.index + 1, mean, color=colour, label=_how_chosen(name))
-        axes.fill_between(mean.index + 1, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+        plots.band(axes, counted, "divergence", _how_chosen(name), {"color": colour}, "iteration")
     axes.axhline(iid, color="0.4", linestyle=":", linewidth=1.5, label="independent samples")
     axes.set(xlabel="iteration of FedGS", ylabel="divergence", ylim=(0, None))
     axes.legend(fontsize=9)
