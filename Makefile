@@ -51,11 +51,18 @@ lint: $(READY)
 
 # The papers' notebooks are compared with their saved outputs, text for text, from recorded runs alone. That these come
 # out of a real computation is tests/test_evidence.py's affair, which runs everything at quick scale from nothing.
+# Notebooks run beside the tests, on the second core; what they say is shown at the end.
 test: $(READY) lint
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
-	FEDLIB_RECORD=only $(BIN)/python -m pytest $(NBVAL) notebooks --ignore=notebooks/course; \
-	$(BIN)/python -m pytest $(NBVAL) notebooks/course tests --durations=20
+	{ export FEDLIB_REPORT="$$fresh/notebooks"; \
+	  FEDLIB_RECORD=only $(BIN)/python -m pytest $(NBVAL) notebooks --ignore=notebooks/course; \
+	  $(BIN)/python -m pytest $(NBVAL) notebooks/course; } > "$$fresh/notebooks.log" 2>&1 & notebooks=$$!; \
+	passed=yes; \
+	$(BIN)/python -m pytest tests --durations=20 || passed=no; \
+	wait $$notebooks || passed=no; \
+	cat "$$fresh/notebooks.log"; \
+	[ $$passed = yes ]
 
 # The file browser leaves out the folder of the lessons: their sources hold the solutions. A class opens its package, and
 # whoever writes lessons opens them with `.venv/bin/jupyter lab notebooks/course`.
