@@ -51,17 +51,16 @@ lint: $(READY)
 
 # The papers' notebooks are compared with their saved outputs, text for text, from recorded runs alone. That these come
 # out of a real computation is tests/test_evidence.py's affair, which runs everything at quick scale from nothing.
-# Notebooks run beside the tests, on the second core; what they say is shown at the end.
+# Lessons run beside the tests, on the second core; what they say is shown at the end.
 test: $(READY) lint
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
-	{ export FEDLIB_REPORT="$$fresh/notebooks"; \
-	  FEDLIB_RECORD=only $(BIN)/python -m pytest $(NBVAL) notebooks --ignore=notebooks/course; \
-	  $(BIN)/python -m pytest $(NBVAL) notebooks/course; } > "$$fresh/notebooks.log" 2>&1 & notebooks=$$!; \
-	passed=yes; \
+	FEDLIB_RECORD=only $(BIN)/python -m pytest $(NBVAL) notebooks --ignore=notebooks/course; \
+	FEDLIB_REPORT="$$fresh/lessons" $(BIN)/python -m pytest $(NBVAL) notebooks/course > "$$fresh/lessons.log" 2>&1 & \
+	lessons=$$!; passed=yes; \
 	$(BIN)/python -m pytest tests --durations=20 || passed=no; \
-	wait $$notebooks || passed=no; \
-	cat "$$fresh/notebooks.log"; \
+	wait $$lessons || passed=no; \
+	cat "$$fresh/lessons.log"; \
 	[ $$passed = yes ]
 
 # The file browser leaves out the folder of the lessons: their sources hold the solutions. A class opens its package, and

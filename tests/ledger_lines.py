@@ -11,7 +11,15 @@ def line(id: str, kind: str, verdict: str, **more) -> dict:
     numbers = {"reported": None, "measured": None, "effect": None, "interval": None, "seeds": None}
     words = {"statement": f"Statement of {id}", "page": "fine", "ours": False, "note": "", "scale": "quick"}
     claim = {"unit": "seed", "quantity": "", "quantifier": "", "currency": "", "margin": None, "averaged": None}
-    parts = {"counts": {}, "comparisons": [], "needs": [], "readings": [], "cells": [], "printed_in": ""}
+    parts = {
+        "counts": {},
+        "comparisons": [],
+        "needs": [],
+        "readings": [],
+        "cells": [],
+        "printed_in": "",
+        "tolerance": 0.0,
+    }
     about = {"id": id, "paper": id.split("/")[0], "kind": kind, "verdict": verdict}
     return about | words | numbers | claim | parts | more
 

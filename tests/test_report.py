@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -367,6 +368,14 @@ def test_a_point_on_the_identity_line_is_drawn_there():
     assert (axes.low, axes.high) == (20, 100)
     assert axes.x(20) - scatter.MARGIN == 0 and axes.y(20) - scatter.TOP == scatter.SIZE
     assert axes.x(60) - scatter.MARGIN == scatter.TOP + scatter.SIZE - axes.y(60)
+
+
+def test_the_index_says_which_papers_are_shown_at_which_scale(report, tmp_path):
+    folder = shutil.copytree(report, tmp_path / "report")
+    assert re.search(r"Scale <strong>quick</strong>, 20\d\d-", index.write(folder).read_text())
+    other = (folder / "executed" / "toy-fine.ipynb").read_text().replace('"scale": "quick"', '"scale": "desk"')
+    (folder / "executed" / "fcbafl-fine.ipynb").write_text(other.replace('"paper": "toy"', '"paper": "fcbafl"'))
+    assert "Scale <strong>quick</strong> (TOY), <strong>desk</strong> (FCBAFL), 20" in index.write(folder).read_text()
 
 
 def test_an_empty_report_has_an_index_too(tmp_path):

@@ -58,6 +58,7 @@ def write(folder: Path) -> Path:
         glance=_glance(entries),
         scatter=Markup(scatter.svg(entries)),
         about=pages[-1].about if pages else {},
+        scales=_scales(pages),
         looks=verdicts.LOOKS,
         plurals=verdicts.PLURALS,
         badge=lambda verdict: Markup(verdicts.badge(verdict)),
@@ -67,6 +68,15 @@ def write(folder: Path) -> Path:
     path = folder / "index.html"
     write_text(path, markup)
     return path
+
+
+def _scales(pages: list[Page]) -> dict[str, str]:
+    """Which papers are shown at which scale, {"desk": "FCBAFL", "quick": "ACFMO, FedSR"}; of a single one no names."""
+    papers: dict[str, list[str]] = {}
+    for page in pages:
+        if page.about.get("scale") and page.about["paper"] != START:
+            papers.setdefault(page.about["scale"], []).append(ledger.known_as(page.about["paper"]))
+    return {scale: ", ".join(dict.fromkeys(names)) if len(papers) > 1 else "" for scale, names in papers.items()}
 
 
 def _page(executed: Path) -> Page:
