@@ -11,7 +11,8 @@ import synthetic_claims
 from fedlib.judging import facts, ledger
 from fedlib.judging.facts import UNITS
 from fedlib.papers.fedsr import results as fedsr
-from fedlib.report.notebooks import discover, parameters
+from fedlib.report.notebooks import discover
+from fedlib.report.settings import compose_jobs
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ENTRIES = [entry for paper in ledger.papers() for entry in ledger.load(paper).entries]
 CLAIMS = [entry for entry in ENTRIES if entry.kind == "claim"]
 PRINTED = [entry for entry in ENTRIES if entry.blocks]
-OF_NOTEBOOK = {f"{notebook.paper}/{notebook.name}": parameters(notebook.path) for notebook in discover(ROOT)}
+(QUICK,) = compose_jobs(ROOT, ["scale=quick"])
+OF_NOTEBOOK = {f"{one.paper}/{one.name}": dict(QUICK[one.paper][one.name]) for one in discover(ROOT)}
 IDS = {"ids": lambda entry: entry.id}
 
 

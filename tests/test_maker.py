@@ -135,7 +135,7 @@ def test_a_network_or_partitioner_changes_the_runs_that_use_it(tree):
 def test_what_keeps_shows_and_judges_runs_changes_nothing(tree):
     edits = [
         ("runs/store.py", "CHECKPOINT_SECONDS = 5.0", "CHECKPOINT_SECONDS = 6.0"),
-        ("runs/bars.py", '== "0"', '== "no"'),
+        ("runs/bars.py", "return not bar", "return bar is False"),
         ("data/known.py", "one_of_many: bool = False", "one_of_many: bool = True"),
         ("selection/bestswap.py", "def best_swap(", "def best_swap(*, "),
     ]
