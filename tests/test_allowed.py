@@ -19,7 +19,7 @@ from fedlib.papers.fedacs import experiments as fedacs
 from fedlib.papers.fedgs.experiments import comparison as fedgs
 from fedlib.papers.fedsr import experiments as fedsr
 from fedlib.report.notebooks import discover, parameters
-from fedlib.report.settings import compose_jobs
+from fedlib.report.settings import compose_job
 from fedlib.report.usage import UsageError
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ MAY_BE_EMPTY = (  # all of them; none; none is given; MNIST only
 
 @pytest.fixture(scope="module", params=["quick", "desk", "paper"])
 def config(request) -> DictConfig:
-    return compose_jobs(REPOSITORY, [f"scale={request.param}"])[0]
+    return compose_job(REPOSITORY, [f"scale={request.param}"])
 
 
 def wrong_values(limit: Allowed) -> some.SearchStrategy[Any]:
@@ -199,7 +199,7 @@ def test_other_partitions_are_not(name):
 
 
 def test_settings_outside_notebooks_are_those_of_the_config():
-    known = {name for choice in ("dask", "slurm") for name in flat(compose_jobs(REPOSITORY, [f"backend={choice}"])[0])}
+    known = {name for choice in ("dask", "slurm") for name in flat(compose_job(REPOSITORY, [f"backend={choice}"]))}
     assert set(SETTINGS) <= known
 
 

@@ -17,7 +17,7 @@ from fedlib.__main__ import main
 from fedlib.commands import dask_cli
 from fedlib.report import usage
 from fedlib.report.notebooks import discover, parameters
-from fedlib.report.settings import compose_jobs
+from fedlib.report.settings import compose_job
 from fedlib.report.usage import UsageError
 
 pytestmark = pytest.mark.slow
@@ -112,7 +112,7 @@ def test_what_is_no_override_is_explained_without_a_traceback(workbook, capsys, 
 
 def fine_at(workbook: Path, *words: str) -> dict:
     """The parameters of the toy notebook."""
-    (config,) = compose_jobs(workbook, list(words))
+    config = compose_job(workbook, list(words))
     return dict(config.toy.fine)
 
 
@@ -156,7 +156,7 @@ def test_a_scale_can_only_change_what_there_is(workbook, wrong, right, complaint
     file = workbook / "conf" / "paper" / "toy.yaml"
     file.write_text(file.read_text().replace(right, wrong, 1))
     with pytest.raises(UsageError) as error:
-        compose_jobs(workbook, [])
+        compose_job(workbook, [])
     assert complaint in str(error.value)
 
 
@@ -217,7 +217,7 @@ def test_every_change_of_a_scale_changes_a_parameter_that_there_is(paper):
 @pytest.mark.parametrize("paper", dict.fromkeys(PAPERS))
 def test_notebooks_state_the_values_of_the_scale_at_which_their_paper_is_shown(paper):
     """quick, or desk once the paper's desk runs are recorded: a saved notebook is what the report shows."""
-    (config,) = compose_jobs(REPOSITORY, ["scale=recorded"])
+    config = compose_job(REPOSITORY, ["scale=recorded"])
     assert OmegaConf.to_container(config[paper]) == {
         notebook.name: parameters(notebook.path) for notebook in discover(REPOSITORY) if notebook.paper == paper
     }
@@ -246,8 +246,8 @@ def test_list_settings_can_be_typed_as_they_are_printed(capsys):
     assert main(["list", "settings", "paper=acfmo", "scale=desk"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert "acfmo.mnist.participation=[5,10,15,20]" in lines and "acfmo.mnist.rounds=200" in lines
-    (typed,) = compose_jobs(REPOSITORY, ["paper=acfmo", *lines])
-    (meant,) = compose_jobs(REPOSITORY, ["paper=acfmo", "scale=desk"])
+    typed = compose_job(REPOSITORY, ["paper=acfmo", *lines])
+    meant = compose_job(REPOSITORY, ["paper=acfmo", "scale=desk"])
     assert typed.acfmo == meant.acfmo
 
 

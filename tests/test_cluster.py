@@ -20,7 +20,7 @@ from toy_workbook import REPOSITORY
 
 from fedlib.commands.dask_cli import with_defaults
 from fedlib.report.produce import kernel_environment
-from fedlib.report.settings import compose_jobs
+from fedlib.report.settings import compose_job
 from fedlib.report.usage import UsageError
 from fedlib.runs import backends, store, study, versions
 from fedlib.runs.backends import dask as client
@@ -395,7 +395,7 @@ def test_schedulers_and_local_workers_listen_to_this_machine_unless_told_otherwi
 
 
 def backend_config(*overrides: str):
-    return compose_jobs(REPOSITORY, ["paper=start", *overrides])[0]
+    return compose_job(REPOSITORY, ["paper=start", *overrides])
 
 
 def test_the_address_and_the_leg_reach_the_notebooks():

@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from fedlib.runs import Run, record, tables, verify
-from fedlib.runs.store import REPOSITORY, task_of
+from fedlib.runs.store import task_of
+from fedlib.surroundings import REPOSITORY
 
 DIGESTS = Path(__file__).parent / "quick_digests.csv"
 MEGABYTE = 2**20

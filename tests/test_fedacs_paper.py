@@ -368,7 +368,7 @@ def test_a_rehearsal_counts_the_choices_of_each_selector(folders):
     tally = experiments.rehearsal(TOY, chosen, LOCAL, rounds=6, every=3, seed=0)
     assert list(tally) == ["curve", "round", *(f"times_{client}" for client in range(8))]
     assert tally["curve"].tolist() == 3 * ["ours"] + 3 * ["baseline"] and tally["round"].tolist() == 2 * [0, 3, 6]
-    assert tally.filter(like="times_").sum(axis=1).tolist() == 2 * [0, 6, 12]  # two of eight clients a round
+    assert tally.filter(like="times_").sum(axis=1).tolist() == 2 * [0, 6, 12]  # two of eight clients per round
     built = federation.federate(**TOY, seed=0)
     choices = experiments.choose_at_fixed_model(create("randomclients", **LOCAL), built, 6)
     assert tally.iloc[-1, 2:].tolist() == np.bincount(choices.ravel(), minlength=8).tolist()

@@ -16,7 +16,7 @@ from fedlib.papers.fedgs.experiments import FactorySetting, comparison
 from fedlib.papers.fedgs.experiments.comparison import TableRow
 from fedlib.problem import Network, federate, models
 from fedlib.problem.queues import SampleQueues
-from fedlib.report.settings import compose_jobs
+from fedlib.report.settings import compose_job
 from fedlib.runs import tuning
 
 SMALL = FactorySetting("handwriting", samples=1500, width=2, hidden=8, batch=4, iterations=3, lr=0.1)
@@ -140,7 +140,7 @@ def test_every_row_is_tuned_on_as_many_points():
 
 @pytest.mark.parametrize("scale", ["quick", "desk"])
 def test_the_grids_of_a_scale_have_as_many_points_for_every_row(scale):
-    config = compose_jobs(REPOSITORY, [f"scale={scale}"])[0].fedgs.comparison
+    config = compose_job(REPOSITORY, [f"scale={scale}"]).fedgs.comparison
     rates = experiments.Rates(
         config.rates, config.paired_rates, config.mus, config.momentum_rates, config.adaptive_rates
     )
@@ -183,7 +183,7 @@ def test_the_printed_ratio_of_work_stands_beside_ours():
 @pytest.mark.parametrize(("scale", "mean"), [("quick", 11.91), ("desk", 153.8)])
 def test_every_scale_keeps_the_printed_ratio_of_sample_gradients(scale, mean):
     """`mean` samples per device: of 4300 characters of `handwriting`, of all of FEMNIST."""
-    config = compose_jobs(REPOSITORY, [f"scale={scale}"])[0].fedgs.comparison
+    config = compose_job(REPOSITORY, [f"scale={scale}"]).fedgs.comparison
     setting = FactorySetting(config.data_set, batch=config.batch, iterations=config.iterations, epochs=config.epochs)
     price = results.costs(setting, np.array([mean])).set_index("method")[results.GRADIENTS]
     assert price["FedGS / rival"] == pytest.approx(price["FedGS / rival, as printed"], rel=0.02)

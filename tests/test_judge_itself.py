@@ -12,7 +12,7 @@ from fedlib.judging import facts, ledger
 from fedlib.judging.facts import UNITS
 from fedlib.papers.fedsr import results as fedsr
 from fedlib.report.notebooks import discover
-from fedlib.report.settings import compose_jobs
+from fedlib.report.settings import compose_job
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ENTRIES = [entry for paper in ledger.papers() for entry in ledger.load(paper).entries]
 CLAIMS = [entry for entry in ENTRIES if entry.kind == "claim"]
 PRINTED = [entry for entry in ENTRIES if entry.blocks]
-(QUICK,) = compose_jobs(ROOT, ["scale=quick"])
+QUICK = compose_job(ROOT, ["scale=quick"])
 OF_NOTEBOOK = {f"{one.paper}/{one.name}": dict(QUICK[one.paper][one.name]) for one in discover(ROOT)}
 IDS = {"ids": lambda entry: entry.id}
 

@@ -28,6 +28,7 @@ from fedlib.runs import backends, store, study
 from fedlib.runs.backends import inprocess, processes
 from fedlib.runs.run import Run
 from fedlib.runs.simulation import Progress
+from fedlib.surroundings import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
@@ -511,7 +512,7 @@ def test_every_backend_has_the_documented_functions_and_a_config(name):
     for function in ("outcomes", "serving"):
         wanted = parameter_names(getattr(backends.Backend, function))
         assert parameter_names(getattr(module, function)) == wanted
-    config = yaml.safe_load((store.REPOSITORY / "conf" / "backend" / f"{name}.yaml").read_text())
+    config = yaml.safe_load((REPOSITORY / "conf" / "backend" / f"{name}.yaml").read_text())
     assert config["name"] == name and "workers" in config
     assert list(module.outcomes([], 2, lambda rounds: None)) == []
 

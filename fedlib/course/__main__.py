@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fedlib.runs.store import REPOSITORY
+from fedlib.surroundings import REPOSITORY
 
 
 def main(arguments: list[str] | None = None) -> int:

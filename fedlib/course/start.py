@@ -56,7 +56,7 @@ def after(federation: Federation, rounds: int, **options) -> torch.Tensor:
 def moves(federation: dict, seed: int, local: dict, rounds: int, learnt_on: dict) -> pd.DataFrame:
     """Where one round of local training takes the clients from a model that FedAvg has trained on another federation.
 
-    Both are given by the arguments of `federate`; the model comes from so many rounds. `drift.from_frame` reads it.
+    Both are given by the arguments of `federate`; the model comes from this many rounds. `drift.from_frame` reads it.
     """
     model = after(federate(**learnt_on, seed=seed), rounds, **local)
     return drift.to_frame(drift.measure(federate(**federation, seed=seed), model, engine.Work(**local), rounds + 1))

@@ -20,7 +20,7 @@ from fedlib.judging.statistics import LEVEL, Estimate, estimate
 QUANTIFIERS = ("all", "most", "average")
 OUTCOMES = ("holds", "reversed", "undecided", "not comparable", "not run")
 MANY_UNITS = 30  # from here on trifles become significant: a claim must name a margin that matters
-LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # more comparisons than this need so many units each
+LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # more comparisons than the first need this many units each
 
 
 @dataclass(frozen=True)

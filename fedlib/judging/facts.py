@@ -1,7 +1,7 @@
 """What a run was: the parameters its numbers were computed with, and what claims and printed numbers ask of them.
 
 A report keeps the parameters of the notebook as `data/<id>.json` beside `data/<id>.csv`. A claim *needs* some of them
-(so many rounds, these data); a printed number belongs to a *setting*, the values it was measured with.
+(a number of rounds, these data); a printed number belongs to a *setting*, the values it was measured with.
 """
 
 import json

@@ -213,7 +213,7 @@ def decide(entry: Entry, frame: pd.DataFrame, parameters: dict[str, Any], readin
     """The comparisons of a claim on these data, judged, whatever the claim needs."""
     resolution = facts.resolution(entry.resolution, parameters)
     options = reading_options(entry, reading)
-    margin = 0.0 if entry.margin is None and "times" in options else entry.margin  # so many times as good is a margin
+    margin = 0.0 if entry.margin is None and "times" in options else entry.margin  # a factor is a margin
     listed = checks.comparisons(entry.check, frame, entry.unit, options)
     stated = [replace(comparison, margin=margin, resolution=resolution) for comparison in listed]
     return claims.decide(stated, entry.quantifier)

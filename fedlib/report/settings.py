@@ -27,11 +27,6 @@ LAYERS = {"quick": ["quick"], "desk": ["desk"], "paper": ["desk", "paper"]}  # s
 Groups = dict[str, list[str]]  # folder of conf/ -> its files
 
 
-def compose_jobs(root: Path, words: list[str], multirun: bool = False) -> list[DictConfig]:
-    """The config of every job that the words ask for: one, or one per combination of a sweep."""
-    return [compose_job(root, job) for job in (combinations(words) if multirun else [words])]
-
-
 def combinations(words: list[str]) -> list[list[str]]:
     """The words of each job of a sweep: `seed=0,1` makes two."""
     with _usage_errors():

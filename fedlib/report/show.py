@@ -116,7 +116,7 @@ def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 
 
 def keep(id: str, data: pd.DataFrame) -> None:
-    """Write an entry's numbers without showing them yet, so that a page can open with its answer."""
+    """Write an entry's numbers without showing them, for claims that read them."""
     _write("data", _entry(id).id, ".csv", lambda path: data.to_csv(path, index=False))
     _caller.lines.clear()  # any of them may depend on these numbers
     facts.write_facts(report_folder(), id, _caller.parameters())

@@ -23,7 +23,7 @@ class Progress:
     records: list[dict] = field(default_factory=list)
 
     def is_done(self, rounds: int, stop_at: Mapping[str, float] | None = None) -> bool:
-        """Whether nothing is left to compute of so many rounds: all are done, or the last measurement reached it."""
+        """Whether nothing is left to compute of this many rounds: all are done, or the last measurement reached it."""
         return self.round >= rounds or (bool(self.records) and reaches(self.records[-1], stop_at))
 
 

@@ -29,7 +29,6 @@ from fedlib.runs.run import Run, federation_of
 from fedlib.runs.simulation import Progress
 
 Task = Run | Computation
-REPOSITORY = surroundings.REPOSITORY
 CHECKPOINT_SECONDS = 5.0  # an unfinished run is saved at most this often
 # What damage to a zip of arrays can raise, from a cut-off file to a flipped bit in a header.
 UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)

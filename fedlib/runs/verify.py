@@ -59,7 +59,7 @@ def one_of_each_kind(runs: Iterable[tuple[str, RecordedRun]], whole: bool = Fals
 
 
 def at_random(runs: list[tuple[str, RecordedRun]], count: int) -> list[tuple[str, RecordedRun]]:
-    """So many of the runs, others each time."""
+    """This many of the runs, others each time."""
     return random.SystemRandom().sample(runs, min(count, len(runs)))
 
 

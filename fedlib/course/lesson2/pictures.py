@@ -162,7 +162,7 @@ def work_picture(frame: pd.DataFrame) -> Figure:
             errorbar="sd",
             ax=ax,
         )
-        ax.set(title=title, xscale="log", xlabel="local epochs a round", ylabel="test accuracy")
+        ax.set(title=title, xscale="log", xlabel="local epochs per round", ylabel="test accuracy")
         ax.set_xticks(shown := sorted(part["epochs"].unique()), shown)
         ax.minorticks_off()
     axes[1].get_legend().remove()

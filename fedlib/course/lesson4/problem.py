@@ -36,7 +36,7 @@ METHODS = {
     "HierFAVG": ("hierfavg", {"epochs": 1, "iterations": EPOCHS, "cluster_size": RING_SIZE}),
     "ring-optimization": ("ring", {"epochs": EPOCHS}),
     "FedSR": ("fedsr", {"epochs": 1, "passes": EPOCHS, "cluster_size": RING_SIZE}),
-}  # every device computes EPOCHS epochs a round
+}  # every device computes EPOCHS epochs per round
 CLOUD_PRICE = 10  # of a model to or from the cloud; any other sending costs 1
 BUDGET, PATIENCE = 1000, 120  # of the last exercise: cost, and epochs in a row
 SAMPLE_DESIGN = {"cluster_size": 4, "passes": 3}  # the design of the text, to be beaten

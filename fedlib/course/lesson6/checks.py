@@ -222,7 +222,7 @@ def bill(answer):
 
 
 def _first_end(good: np.ndarray, patience: int) -> int | None:
-    """The first round, counted from 1, that ends so many good rounds in a row."""
+    """The first round, counted from 1, that ends this many good rounds in a row."""
     ends = [end for end in range(patience, len(good) + 1) if good[end - patience : end].all()]
     return ends[0] if ends else None
 
