@@ -151,14 +151,17 @@ def sizes(counts: ndarray) -> Figure:
 
 
 def grids(ends: pd.DataFrame, value: str = "accuracy", scale: float = 100, digits: int = 1) -> Figure:
-    """One grid per reading, side by side: the mean over seeds for each pair of decay rates, on one scale of colours."""
+    """One grid per reading, side by side: the mean over seeds for each pair of decay rates.
+
+    Each grid has its own scale of colours, so that its darkest corner shows however close its cells are.
+    """
     means = ends.groupby(["variant", "beta1", "beta2"], sort=False)[value].mean().mul(scale)
     fig, axes = plt.subplots(1, len(READINGS), figsize=(13, 3.6), layout="constrained")
     for ax, reading in zip(axes, READINGS, strict=True):
         cells = means[reading].unstack("beta2").sort_index(ascending=False)
-        options = {"vmin": means.min(), "vmax": means.max(), "cmap": "viridis", "cbar": False, "linewidths": 1}
-        seaborn.heatmap(cells, ax=ax, annot=True, fmt=f".{digits}f", **options)
-        ax.set(title=reading, xlabel=r"$\beta_2$", ylabel=r"$\beta_1$")
+        seaborn.heatmap(cells, ax=ax, annot=True, fmt=f".{digits}f", cmap="viridis", cbar=False, linewidths=1)
+        span = f"{cells.min().min():.{digits}f} to {cells.max().max():.{digits}f}"
+        ax.set(title=f"{reading}: {span}", xlabel=r"$\beta_2$", ylabel=r"$\beta_1$")
     return fig
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedlib.judging import curves, ledger
 from fedlib.judging.statistics import estimate
-from fedlib.papers.acfmo.experiments import READINGS, RIVALS, acfmo
+from fedlib.papers.acfmo.experiments import PAPERS, READINGS, RIVALS, TUNED, acfmo
 from fedlib.runs.tuning import Sweep
 
 HALF_A_POINT = 0.005  # what rounding to whole percent hides
@@ -118,6 +118,16 @@ def leads(ends: pd.DataFrame) -> pd.DataFrame:
         if rival in wide
     ]
     return pd.concat(rows, ignore_index=True)
+
+
+def average_leads(ahead: pd.DataFrame, rivals: tuple[str, ...] = ("FedALA", "FedDBE")) -> dict[str, str]:
+    """The lead over the strongest rivals in points, averaged over levels, by "current_tuned", "current_papers" ..."""
+    close = ahead[ahead["rival"].isin(rivals)]
+    short = {PAPERS: "papers", TUNED: "tuned"}
+    return {
+        f"{reading}_{short[rates]}": in_points(runs.groupby("seed")["lead"].mean())
+        for (reading, rates), runs in close.groupby(["reading", "rates"])
+    }
 
 
 def lead_table(ahead: pd.DataFrame, figure: str) -> pd.DataFrame:
