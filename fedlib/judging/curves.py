@@ -11,7 +11,7 @@ import pandas as pd
 def final(frame: pd.DataFrame, keys: list[str], last: int, target: float, value: str = "accuracy") -> pd.DataFrame:
     """One row per run: each score's mean over the `last` measured rounds, rounds to the target, roughness of `value`.
 
-    A run that never reaches the target counts as one round more than it had; `reached` says so.
+    For a run that never reaches the target, `rounds_to_target` is one more than its rounds, and `reached` is false.
     """
     scores = [column for column in frame.select_dtypes("number").columns if column not in (*keys, "seed", "round")]
     rows = []
@@ -30,8 +30,8 @@ def _speed_and_roughness(run: pd.DataFrame, value: str, target: float) -> dict[s
 
 
 def rounds_to(run: pd.DataFrame, target: float, value: str = "accuracy") -> tuple[int, bool]:
-    """The first measured round of a run at or above the target, and whether there is one; if not, one more than it
-    had."""
+    """The first measured round of a run at or above the target, and True; one more than its rounds, and False, if there
+    is none."""
     hits = run.loc[run[value] >= target, "round"]
     return (int(hits.min()), True) if len(hits) else (int(run["round"].max()) + 1, False)
 
