@@ -223,12 +223,12 @@ def _explain_colours(ax: Axes, palette: list) -> None:
     ax.figure.colorbar(scale, ax=ax, label="class", pad=0.02)
 
 
-def sweep(tuned: Sweep, names: Mapping[str, str] | None = None, untuned: Mapping[str, float] | None = None) -> Figure:
+def sweep(tuned: Sweep, names: Mapping[str, str] | None = None) -> Figure:
     """What tuning tried: the score on held-out training samples over each option, with a ring around the best.
 
     Methods that tune the same option share a panel; a method with two options has a panel of its own, with one line per
     value of the second. Hollow points were added because the best lay at an end. `names` are the options' names for
-    readers, `untuned` the scores of methods without options to tune, drawn as dotted lines.
+    readers.
     """
     means, names = tuned.means(), names or {}
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -242,10 +242,8 @@ def sweep(tuned: Sweep, names: Mapping[str, str] | None = None, untuned: Mapping
             for position, (label, line) in enumerate(lines):
                 shown = label if len(others) < 2 else f"{names.get(others[0], others[0])} {label:g}"
                 _sweep_line(ax, line.sort_values(option), option, str(shown), number + position)
-            best = rows.loc[(rows[list(tuned.best[method])] == pd.Series(tuned.best[method])).all(axis=1)].iloc[0]
-            ax.plot(best[option], best["score"], "o", markersize=13, markerfacecolor="none", color="black")
-        for name, score in (untuned or {}).items():
-            ax.axhline(score, color="0.25", linestyle=":", label=name)
+            winner = tuned.winner(method)
+            ax.plot(winner[option], winner["score"], "o", markersize=13, markerfacecolor="none", color="black")
         ax.set(xlabel=names.get(option, option), ylabel="score on held-out training samples")
         ax.set(title=methods[0] if len(others) > 1 else "")
         if (means[option].dropna() > 0).all():

@@ -39,6 +39,11 @@ class Sweep:
         keys = [name for name in self.scores if name not in ("seed", "score")]
         return self.scores.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
 
+    def winner(self, method: str) -> pd.Series:
+        """The row of `means` with the best point of a method."""
+        means, best = self.means(), pd.Series(self.best[method])
+        return means[(means["method"] == method) & (means[list(best.index)] == best).all(axis=1)].iloc[0]
+
     def table(self, option: str) -> pd.DataFrame:
         """For reading: mean scores in percent by method and value of an option, and the best value."""
         scores = self.means().pivot(index="method", columns=option, values="score").loc[list(self.best)]
@@ -92,13 +97,17 @@ def _keys(runs: list[Run]) -> list[str]:
     return [*dict.fromkeys(name for run in runs for name in run.label), "seed"]
 
 
-def _best(scores: pd.DataFrame, method: str, score: str) -> Point:
-    """The point with the best mean; of equals the first."""
-    options = _options(scores, method)
-    means = scores[scores["method"] == method].groupby(options, sort=False)["score"].mean()
-    chosen = means.idxmin() if score in FALLING else means.idxmax()
+def best_point(scores: pd.DataFrame, options: list[str], column: str, lowest: bool = False) -> Point:
+    """The values of these options with the best mean of a column over all other rows; of equals the first."""
+    means = scores.groupby(options, sort=False)[column].mean()
+    chosen = means.idxmin() if lowest else means.idxmax()
     values = chosen if isinstance(chosen, tuple) else (chosen,)
     return {name: float(value) for name, value in zip(options, values, strict=True)}
+
+
+def _best(scores: pd.DataFrame, method: str, score: str) -> Point:
+    of_method = scores[scores["method"] == method]
+    return best_point(of_method, _options(scores, method), "score", lowest=score in FALLING)
 
 
 def _options(scores: pd.DataFrame, method: str) -> list[str]:
