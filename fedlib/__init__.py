@@ -1,21 +1,21 @@
 """fedlib: rerun and judge papers on federated learning with heterogeneous data.
 
-The packages stand in the order in which data pass through them; nothing imports from a later one.
+The packages are listed in the order in which data pass through them; none imports from a later one.
 
 | package | what is in it |
 |---|---|
-| `data` | where the bytes come from, checksums, loading |
+| `data` | data sets: sources, checksums, loading |
 | `problem` | what is learned, and by whom: partitions, networks, federations |
 | `engine` | the arithmetic of local training |
 | `selection`, `wireless` | who takes part; channel, delay and energy |
 | `algorithms` | one file per method |
 | `runs` | runs, their store, studies, and the backends where they execute |
 | `judging` | what papers print, what was measured, and the verdict |
-| `report` | what notebooks show, and how pages are made of them |
+| `report` | what notebooks show, and how they become pages |
 | `papers` | what only the notebooks of one paper need |
 | `course` | the lessons |
 | `bench` | how fast the engine is |
-| `commands` | what one can type after `python -m fedlib` |
+| `commands` | the commands of `python -m fedlib` |
 
 `fedlib.federate(...)` makes a federation, `fedlib.simulate(algorithm, federation, rounds)` runs a method on it.
 """

@@ -1,5 +1,5 @@
-"""`python -m fedlib`: regenerate the reports; `list` says what there is, `plan` what it will cost, `dask` lends cores,
-`explain` tells the story of a verdict.
+"""`python -m fedlib`: regenerate the reports; `list` shows what there is, `plan` what it will cost, `dask` starts
+schedulers and workers of a cluster, `explain` shows how a verdict came about.
 
     python -m fedlib list
     python -m fedlib explain fedsr/claim-above

@@ -1,4 +1,4 @@
-"""The networks under the name others rely on; they live in `fedlib.problem.models`."""
+"""The networks under the name others rely on; they are defined in `fedlib.problem.models`."""
 
 from fedlib.problem.models import NETWORKS, build, initialise
 

@@ -68,7 +68,7 @@ def instructions() -> str:
 def pin() -> None:
     """Write the settings into the environment and warn when it is too late.
 
-    What the user has set stays, but for OpenBLAS's threads: they would change digits, and cores are used otherwise.
+    What the user has set stays, except OpenBLAS's threads: they would change digits, and the cores are used otherwise.
     """
     late = [name for name in ("numpy", "torch") if name in sys.modules]
     wanted = settings(processor_flags(), mode())
@@ -85,10 +85,9 @@ def pin() -> None:
 
 
 def keep_memory() -> None:
-    """Let glibc keep freed memory instead of handing it back after every large tensor: page faults cost more than the
-    sums.
+    """Let glibc keep freed memory instead of returning it after every large tensor: page faults are slow.
 
-    Results do not change. Elsewhere than on glibc this does nothing.
+    Results do not change. Without glibc this does nothing.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")

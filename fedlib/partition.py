@@ -1,4 +1,4 @@
-"""The partitioners under the name others rely on; they live in `fedlib.problem.partition`."""
+"""The partitioners under the name others rely on; they are defined in `fedlib.problem.partition`."""
 
 from fedlib.problem.partition import (
     PARTITIONERS,

@@ -1,12 +1,12 @@
-"""What the environment tells a process of fedlib, read here and at the edges only: the command line, the backends, and
-where a process starts. Notebooks learn by it what the config says of places and runs.
+"""The environment variables of fedlib. They are read here and at the edges only: the command line, the backends, and
+where a process starts. Through them notebooks learn the folders and the use of recorded runs that the config sets.
 
     FEDLIB_DATA       drop-in data sets, the user's own files           data/
     FEDLIB_CACHE      checked copies of data, shared by all clones      the user's cache folder
     FEDLIB_OFFLINE    1: never touch the network
     FEDLIB_RUNS       finished and interrupted runs of this machine     reports/runs
     FEDLIB_RECORDED   recorded runs                                     reports/recorded
-    FEDLIB_RECORD     what recorded runs are for (`runs.study`)         use
+    FEDLIB_RECORD     how to use recorded runs (`runs.study`)           use
     FEDLIB_REPORT     where a notebook's numbers and figures go         reports/lab
     FEDLIB_USED       file that notes the runs a notebook uses
     FEDLIB_PLANNED    file that notes the studies of a plan
@@ -42,12 +42,12 @@ def runs_folder() -> Path:
 
 
 def recorded_folder() -> Path:
-    """Where the record is."""
+    """Where the recorded runs are."""
     return Path(os.environ.get("FEDLIB_RECORDED") or REPOSITORY / "reports" / "recorded")
 
 
 def record_policy() -> str | None:
-    """What recorded runs are for, where that is said."""
+    """How to use recorded runs, if the environment says so."""
     return os.environ.get("FEDLIB_RECORD") or None
 
 

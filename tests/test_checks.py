@@ -308,7 +308,7 @@ def test_exact_comparisons_need_one_number_a_side():
     frame = scores({("a", 5): [0.9], ("b", 5): [0.8]})
     (found,) = above(frame, unit="exact", over={"share": [5]})
     assert judge(found).outcome == "holds" and judge(found).interval is None
-    with pytest.raises(ValueError, match="one number a side"):
+    with pytest.raises(ValueError, match="one number per side"):
         above(scores({("a", 5): [0.9, 0.8], ("b", 5): [0.8]}), unit="exact")
 
 

@@ -245,7 +245,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones_and_the_drop_in_path(pl
 
 @pytest.mark.parametrize("name", ["../toy", "a/b", "", ".hidden"])
 def test_a_name_that_leaves_the_folder_is_refused(place, name):
-    with pytest.raises(ValueError, match="no name of a data set"):
+    with pytest.raises(ValueError, match="not a valid name of a data set"):
         data.load(name)
 
 

@@ -234,8 +234,6 @@ def test_the_simplified_times_are_those_of_the_general_equations():
 def test_the_default_setting_needs_a_ratio_of_five_and_five_ninths():
     assert timing.threshold(RoundTiming()) == pytest.approx(50 * 10 / (10 * 9))
     assert timing.threshold(HAND) == pytest.approx(4 * 3 / (2 * 2))
-    assert timing.exact_threshold(HAND) == pytest.approx(12 / (4 - 4 * 0.5 / 4))
-    assert timing.exact_threshold(replace(HAND, select_s=0.0)) == timing.threshold(HAND)
 
 
 @pytest.mark.parametrize("name", ["iterations", "factories", "selected", "ratio"])
@@ -245,14 +243,8 @@ def test_at_a_flip_both_rounds_take_equally_long(name):
     assert timing.fedgs_s(at) == pytest.approx(timing.fedavg_s(at))
 
 
-def test_at_the_exact_threshold_both_rounds_take_equally_long():
-    at = replace(HAND, ratio=timing.exact_threshold(HAND))
-    assert timing.fedgs_s(at) == pytest.approx(timing.fedavg_s(at))
-
-
-def test_with_one_device_a_factory_or_endless_selecting_fedgs_never_wins():
+def test_with_one_device_a_factory_fedgs_never_wins():
     assert timing.threshold(replace(HAND, selected=1)) == np.inf
-    assert timing.exact_threshold(replace(HAND, select_s=100.0)) == np.inf
     assert "never" in results.who_is_faster(replace(HAND, selected=1))
 
 

@@ -191,16 +191,16 @@ WRONG = {
     "an axis without levels": ("[5, 10]}", "5}", "{share: 5}", "'share' must be a list, not 5"),
     "columns that are no mapping": ("{share: [5, 10]}", "[5]", "rows: method", "'columns' must be a mapping"),
     "a block that is no mapping": ("      - rows:", "      - x\n      - rows:", "id: toy/fig1", "each block must be"),
-    "a bad printed value": ("[94,", "[about 94,", "rows: method", "row 'Ours': 'about 94' is no printed value"),
-    "a range the wrong way round": ("95..96", "96..95", "rows: method", "'96..95' is no printed value"),
+    "a bad printed value": ("[94,", "[about 94,", "rows: method", "row 'Ours': 'about 94' is not a printed value"),
+    "a range the wrong way round": ("95..96", "96..95", "rows: method", "'96..95' is not a printed value"),
     "a repeated id": ("id: toy/claim", "id: toy/fig1", "id: toy/fig1\n    kind: claim", "toy/fig1 appears twice"),
     "an id of another paper": ("id: toy/fig1", "id: fig1", "id: fig1", "id 'fig1' must start with 'toy/'"),
-    "data of no entry": ("data: toy/fig1", "data: toy/fig7", "id: toy/claim", "'toy/fig7' is no id of this file"),
+    "data of no entry": ("data: toy/fig1", "data: toy/fig7", "id: toy/claim", "'toy/fig7' is not an id of this file"),
     "data of no entry in a reading": (
         "    check: above",
         "    readings: {a: {data: toy/x}}\n    check: above",
         "id: toy/claim",
-        "'toy/x' is no id",
+        "'toy/x' is not an id",
     ),
     "numbers of no column": ("    value: accuracy\n", "", "id: toy/fig1", "printed numbers need `value`"),
     "no alt text": ("    alt: Two lines.\n", "", "id: toy/fig1", "figures and tables need `alt`"),
@@ -254,7 +254,7 @@ def test_printed_values_are_numbers_ranges_or_bounds(cell, expected):
     "cell", ["", "96", "about 96", "87-89", "87..", "..", "1..2..3", "<", ">x", True, [8, 9], "2..1", np.nan, "nan..1"]
 )
 def test_anything_else_is_no_printed_value(cell):
-    with pytest.raises(ValueError, match="is no printed value: write a number, 'low..high', '<high' or '>low'"):
+    with pytest.raises(ValueError, match="is not a printed value: write a number, 'low..high', '<high' or '>low'"):
         ledger.printed_range(cell)
 
 

@@ -278,7 +278,7 @@ def test_code_is_accepted_for_a_kind_when_a_whole_run_of_it_comes_out_equal(fold
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["paper=nobody"], "nothing of it is recorded"),
+        (["paper=nobody"], "it has no recorded runs"),
         (["--sample", "0"], "1 or more"),
         (["--everything"], "it takes paper=name"),
         (["--all", "--accept"], "not allowed with"),

@@ -2,7 +2,7 @@
 
 `create("fedavg", participation=0.1, epochs=5)` makes one by its lower-case name, `REGISTRY` lists them all. A method is
 a frozen dataclass of hyper-parameters with `init` (the first state), `round` (from one state to the next) and `measure`
-(what is recorded): see `algorithm`. To add one, write one file here; it is found by itself.
+(what is recorded): see `algorithm`. To add one, write one file here; it is registered automatically.
 """
 
 import importlib
@@ -22,7 +22,7 @@ REGISTRY: dict[str, type[Algorithm]] = {method.__name__.lower(): method for meth
 
 
 def create(name: str, **options) -> Algorithm:
-    """A method by name with its hyper-parameters; unknown names are answered with the valid ones."""
+    """A method by name with its hyper-parameters; for an unknown name, the error lists the valid ones."""
     if name not in REGISTRY:
         raise ValueError(f"unknown algorithm {name!r}; known: {', '.join(sorted(REGISTRY))}")
     valid = REGISTRY[name].__dataclass_fields__

@@ -102,7 +102,7 @@ class ACFMO(Algorithm):
 
 
 def feature_counts(federation: Federation) -> torch.Tensor:
-    """n_i^j, how many samples of client i have a non-zero j-th input; the ones of the bias count too; (clients,
+    """n_i^j, how many samples of client i have a non-zero j-th input, the bias's column of ones included; (clients,
     inputs)."""
     return torch.stack([(federation.x[rows] != 0).sum(0) for rows in federation.rows]).float()
 

@@ -40,7 +40,7 @@ class Algorithm:
         return scores_on_test_set(federation, state["weights"])
 
     def participants(self, federation: Federation, round: int) -> np.ndarray:
-        """S^r, the clients of a round: drawn evenly, the same for all methods of a seed, so comparisons are paired."""
+        """S^r, the clients of a round: drawn uniformly, alike for all methods of a seed, so comparisons are paired."""
         stream = generator(federation.seed, "participants", round)
         return np.sort(stream.choice(federation.clients, self.kappa(federation), replace=False))
 
@@ -49,7 +49,7 @@ class Algorithm:
         return max(1, round_half_up(self.participation * federation.clients))
 
     def require_rounds(self, rounds: int) -> None:
-        """Refuse to be run for this many rounds, where that could only fail later."""
+        """Raise an error if a run of this many rounds would fail later."""
 
 
 def round_half_up(value: float) -> int:
@@ -78,13 +78,13 @@ def mean_by_size(federation: Federation, clients: np.ndarray, stacked: torch.Ten
 
 
 def replaced(all_clients: torch.Tensor, clients: np.ndarray, rows: torch.Tensor) -> torch.Tensor:
-    """What is kept of all clients, with the rows of some of them replaced: memory that lasts over rounds."""
+    """A copy of the rows of all clients with those of some replaced: memory that lasts over rounds."""
     kept = all_clients.clone()
     kept[torch.as_tensor(clients)] = rows.to(kept.dtype)
     return kept
 
 
 def require_softmax(federation: Federation, method: str) -> None:
-    """Some methods are written for one linear layer on fixed features; say so instead of computing something else."""
+    """Refuse other networks: some methods are written for one linear layer on fixed features."""
     if len(federation.network.blocks) != 1:
         raise ValueError(f"{method} is written for softmax regression on fixed features; use network='softmax'")

@@ -1,7 +1,7 @@
-"""Centralised training: stochastic gradient descent on all data in one place, the yardstick of the federated methods.
+"""Centralised training: stochastic gradient descent on all data in one place, the reference for the federated methods.
 
-A round is as many epochs over the pooled data as each device makes in the others, so all methods compute the same
-amount. How the samples were dealt plays no part, but for the order in which they are shuffled.
+A round makes as many epochs over the pooled data as each device makes in a federated round, so all methods compute the
+same amount. The partition matters only for the order in which samples are shuffled.
 """
 
 from dataclasses import dataclass, replace

@@ -3,10 +3,10 @@ gated units that every client tunes to its own data, on top of a frozen, pre-tra
 
     z = tanh(W_f x + b_f + v_f^k) * sigmoid(W_g x + b_g + v_g^k)
 
-x is what the extractor makes of a sample; v^k is the condition of client k. W and b are averaged as in FedAvg, the
-condition concerns one client alone and stays there. Each client is judged with its own condition on its own test
-samples, where these are known, else the shared weights are judged alone. The extractor is trained before the first
-round on a fixed number of samples of devices that the federation holds out.
+x is the extractor's output for a sample; v^k is the condition of client k. W and b are averaged as in FedAvg; the
+condition stays at its client. Each client is evaluated with its own condition on its own test samples, where these are
+known; otherwise the shared weights are evaluated alone. The extractor is trained before the first round on a fixed
+number of samples of devices that the federation holds out.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class CGAU(FedAvg):
 
     layers: Count = 1  # gated layers; the paper compares 1x and 2x
     units: Count = 256  # gated units per layer
-    pretrain_samples: Count = 800  # drawn from those of the held-out devices, as many at every scale
+    pretrain_samples: Count = 800  # drawn from those of the held-out devices, the same number at every scale
     pretrain_epochs: Count = 10  # passes over these
     pretrain_lr: Positive = 0.1
     pretrain_batch: Count = 32
@@ -44,7 +44,7 @@ class CGAU(FedAvg):
         }
 
     def head_network(self, federation: Federation) -> Network:
-        """The gated layers and the classifier; they start by the rule of the federation's network."""
+        """The gated layers and the classifier; their initial weights follow the rule of the federation's network."""
         layers = gated_head(federation.network, self.layers, self.units)
         return Network(layers, start_rule=federation.network.start_rule)
 
@@ -57,7 +57,7 @@ class CGAU(FedAvg):
         def step(
             weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
         ) -> tuple[torch.Tensor, engine.Memory]:
-            """The gradient of the shared weights; the condition moves with the bias it is added to."""
+            """The gradient of the shared weights; the condition takes the step of the bias it is added to."""
             models = with_condition(weights, biases, memory["condition"])
             gradients = head_gradients(head, models, features(batch), batch) + federation.l2 * models
             return gradients, {"condition": memory["condition"] - batch.rate * gradients[:, biases]}

@@ -1,9 +1,9 @@
-"""CMFL (Wang, Wang, Li, ICDCS 2019) as FedACS's rival: random participants, but updates that point elsewhere are
-dropped.
+"""CMFL (Wang, Wang, Li, ICDCS 2019) as FedACS's rival: random participants, but updates that point in other directions
+are dropped.
 
 The relevance of an update is the share of weights whose sign agrees with a reference. In CMFL's own paper the reference
-is the last global update, and the threshold falls with the rounds; the authors of FedACS compare with the mean of the
-round's updates, at one threshold.
+is the last global update, and the threshold falls over the rounds; the authors of FedACS compare with the mean of the
+round's updates, at a fixed threshold.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class CMFL(RandomClients):
     def merge(
         self, federation: Federation, state: State, clients: np.ndarray, round: int
     ) -> tuple[State, torch.Tensor]:
-        """The mean of the relevant updates; where none is relevant the model and the last update stay."""
+        """The mean of the relevant updates; if none is relevant, the model and the last update stay."""
         trained = engine.train(federation, engine.Cohort(clients, state["weights"]), self.work(round), round)
         agree = relevance(trained.weights - state["weights"], self.reference(federation, state, clients, trained))
         kept = self.keep(agree, round)

@@ -6,8 +6,8 @@ Device n does not descend its own loss F_n but a surrogate, equation (5), whose 
 
     grad L_n(w) = grad F_n(w) + eta * gbar - grad F_n(w_prev)
 
-At w_prev the device's own gradient cancels and all devices set off along eta * gbar, the last global gradient; on the
-way each bends to its own curvature. With eta = 0 nothing is left to follow: w_prev is already the minimum.
+At w_prev the device's own gradient cancels and all devices start along eta * gbar, the last global gradient; later
+steps follow each device's own curvature. With eta = 0 no direction is left: w_prev is already the minimum.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class FCBAFL(LocalDescent):
     eta: NonNegative = 1.0  # weight of the global gradient; 0 leaves no direction
 
     def init(self, federation: Federation) -> State:
-        """The paper starts from w^0 alone; here the devices also send their gradients there, else round 1 is lost."""
+        """The paper starts from w^0 alone; here devices also send their gradients at w^0, or round 1 would be lost."""
         weights = federation.start.clone()
         gradient = engine.pooled_gradient(federation, weights, np.arange(federation.clients))
         return {"weights": weights, "gradient": gradient, "theta": torch.ones(2)}
@@ -64,7 +64,7 @@ class FCBAFL(LocalDescent):
 
 
 def local_accuracy(remaining: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|, mean and maximum over devices: 0 solved, 1 untouched."""
+    """theta of (7), |grad L_n(w_n)| / |grad L_n(w_prev)|, mean and maximum over devices: 0 is solved, 1 no progress."""
     theta = engine.root((remaining**2).sum(1) / (first**2).sum().clamp(min=1e-30))
     return torch.stack([theta.mean(), theta.max()])
 

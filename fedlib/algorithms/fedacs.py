@@ -1,7 +1,7 @@
 """FedACS (Wang, Zhu, Wang, Han: "Federated Analytics Informed Distributed Industrial IoT Learning with Non-IID Data"),
 Algorithm 1: FedAvg whose participants a dueling bandit chooses, rewarded for gradients close to the mean gradient.
 
-`FedACS` is the printed method; `ReleasedFedACS` differs in three points in which the authors' code does.
+`FedACS` is the printed method; `ReleasedFedACS` differs in the three points in which the authors' code differs.
 """
 
 from dataclasses import dataclass

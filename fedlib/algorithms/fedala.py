@@ -1,8 +1,8 @@
 """FedALA (Zhang et al., AAAI 2023): each client mixes the received head with its own last one, element by element.
 
 The mixing weights A_i in [0, 1] are learnt on the client's data before local training: w_i = last_i + A_i * (w -
-last_i). When a client comes back for the first time it learns them until its loss settles, the first phase; after that,
-a step per round. A step takes all of the client's samples (the authors' code: minibatches of a random 80%).
+last_i). When a client takes part for the second time, it learns them until its loss settles (the first phase); after
+that, one step per round. A step takes all of the client's samples (the authors' code: minibatches of a random 80%).
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ WINDOW = 10  # losses whose deviation says whether the first phase is over
 
 @dataclass(frozen=True)
 class FedALA(FedAvg):
-    """FedAvg from a mixed start; mixing weights held at one would be FedAvg."""
+    """FedAvg from a mixed start; with mixing weights of one it is FedAvg."""
 
     mix_lr: NonNegative = 1.0  # eta, step of the mixing weights; 0 holds them at one, which is FedAvg
     mix_steps: Whole = 1  # gradient steps on the mixing weights per round, after the first phase
@@ -36,7 +36,7 @@ class FedALA(FedAvg):
             "last": weights.expand(shape).clone(),
             "mix": torch.ones(shape),
             "seen": nobody,  # who has taken part
-            "returned": nobody.clone(),  # who has done so twice, and has the first phase behind it
+            "returned": nobody.clone(),  # who has done so twice, and has finished the first phase
         }
 
     def round(self, federation: Federation, state: State, round: int) -> State:
@@ -65,7 +65,7 @@ class FedALA(FedAvg):
         mix: torch.Tensor,
         first: np.ndarray,
     ) -> torch.Tensor:
-        """A_i of each client: by the usual steps, or until the loss settles for those in their first phase."""
+        """A_i of each client: the usual steps, or steps until the loss settles for those in their first phase."""
         mix = mix.clone()
 
         def step(rows: np.ndarray) -> None:

@@ -20,8 +20,8 @@ class FedAvg(Algorithm):
     epochs: Count | None = None  # with neither steps nor epochs: one pass
     momentum: Decay = 0.0
     weight_decay: NonNegative = 0.0  # times the weights, added to every gradient of local training
-    final_lr: NonNegative | None = None  # where the rate ends on its cosine; None keeps `lr`
-    schedule: Count | None = None  # over how many rounds the rate falls, of which a run may do fewer; with `final_lr`
+    final_lr: NonNegative | None = None  # the rate at the end of its cosine schedule; None keeps `lr`
+    schedule: Count | None = None  # rounds over which the rate falls, with `final_lr`; a run may have fewer
 
     def __post_init__(self):
         super().__post_init__()

@@ -1,9 +1,8 @@
-"""FedDBE (Zhang et al., NeurIPS 2023): a bias memory per client takes up what is peculiar to its data.
+"""FedDBE (Zhang et al., NeurIPS 2023): a bias memory per client absorbs what is peculiar to its data.
 
 Client i classifies x + b_i. The memory b_i stays at the client. The method's other half, a mean regulariser, pulls the
 client's mean representation *without* the memory towards the consensus of all clients, as in the authors' code: it acts
-on the extractor, and with a frozen one (here HoG) it has nothing to act on. The server model is judged without any
-memory.
+on the extractor, so with a frozen one (here HoG) it has no effect. The server model is evaluated without any memory.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from fedlib.problem import Federation
 
 @dataclass(frozen=True)
 class FedDBE(FedAvg):
-    """FedAvg with a bias memory; memories held at zero would be FedAvg."""
+    """FedAvg with a bias memory; with memories of zero it is FedAvg."""
 
     def init(self, federation: Federation) -> State:
         require_softmax(federation, "FedDBE")
@@ -51,7 +50,7 @@ class FedDBE(FedAvg):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The gradients of the head and of the memory, on x + b.
 
-        W(x + b) + c = Wx + (c + Wb): so the shifted samples cost nothing, only the bias column moves by Wb.
+        W(x + b) + c = Wx + (c + Wb): so shifting the samples costs nothing, only the bias column changes by Wb.
         """
         rows = weights.unflatten(1, (federation.classes, -1))
         shifted = rows.clone()

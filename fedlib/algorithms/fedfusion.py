@@ -62,7 +62,7 @@ class FedFusion_Single(FedFusion_Multi):
     """Weighted mean with one weight for all channels."""
 
     def first_operator(self, federation: Federation) -> torch.Tensor:
-        channels(federation.network)  # complains about networks without feature maps
+        channels(federation.network)  # raises for networks without feature maps
         return torch.zeros(1)
 
 
@@ -73,7 +73,7 @@ class FedFusion_Conv(FedFusion_Multi):
     keep: Fraction = 0.0
 
     def first_operator(self, federation: Federation) -> torch.Tensor:
-        """Starts by the rule of all other layers; one row per output channel, the bias last."""
+        """Initialised by the rule of all other layers; one row per output channel, the bias last."""
         width = channels(federation.network)
         weight_bound, bias_bound = federation.network.start_bounds(nn.Conv2d(2 * width, width, 1))
         draw = generator(federation.seed, "fusion").uniform(-1, 1, (width, 2 * width + 1))
@@ -111,7 +111,7 @@ class TwoStreams:
     def step(
         self, weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
     ) -> tuple[torch.Tensor, engine.Memory]:
-        """What to descend, as `engine.train` wants it: one row per client."""
+        """The gradients, as `engine.train` wants them: one row per client."""
         clients = zip(weights, batch.x, batch.y, batch.share, self.received_maps(batch), strict=True)
         gradients = torch.stack([self.gradient(*client) for client in clients])
         return gradients.add_(weights, alpha=self.l2), {}

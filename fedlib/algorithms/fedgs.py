@@ -1,13 +1,13 @@
 """FedGS (Li et al.: "Data Heterogeneity-Robust Federated Learning via Group Client Selection in Industrial IoT", IEEE
 IoT Journal 2022), Section IV: factories build super nodes whose batches look alike, and synchronise them in two steps.
 
-In each iteration a factory picks L devices whose next batches together have the classes of the whole world. They take
+In each iteration a factory picks L devices whose next batches together have the class shares of all data. They take
 one SGD step and are averaged inside the factory (internal synchronisation); after T iterations the factories' models
 are averaged (external synchronisation). One step from a shared model followed by the mean is one step on the union of
 the batches, and that is what is computed.
 
-As in the authors' released code, a factory with fewer than L devices takes all that it has. That code draws the
-pre-sample once per round, the paper once per iteration: `presample_each` says which.
+As in the authors' released code, a factory with fewer than L devices takes all it has. That code draws the pre-sample
+once per round, the paper once per iteration: `presample_each` says which.
 """
 
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ SAMPLERS = {"gbp_cs": selection.gbp_cs, "best_swap": selection.best_swap}
 
 @dataclass(frozen=True)
 class FedGS(Algorithm):
-    """Hyper-parameters with the paper's symbols; `presampled = devices` leaves the choice of devices to chance."""
+    """Hyper-parameters with the paper's symbols; with `presampled = devices` all devices are chosen at random."""
 
     factories: Count = 10  # M; neighbouring clients share a factory
     devices: Count = 10  # L, devices that take part in each factory and iteration; a smaller factory takes all it has
     presampled: Whole = 2  # L_rnd of them are drawn at random
-    presample_each: Literal["iteration", "round"] = "iteration"  # how often these are drawn anew
+    presample_each: Literal["iteration", "round"] = "iteration"  # how often these are redrawn
     batch: Count = 32  # n, samples per device and iteration
     iterations: Count = 50  # T, internal synchronisations per round
     lr: Positive = 0.01  # eta
-    sampler: Literal["gbp_cs", "best_swap"] = "gbp_cs"  # who chooses the others; best_swap is our own
+    sampler: Literal["gbp_cs", "best_swap"] = "gbp_cs"  # how the others are chosen; best_swap is our own
 
     def __post_init__(self):
         super().__post_init__()

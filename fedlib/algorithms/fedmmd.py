@@ -1,9 +1,9 @@
-"""FedMMD (Yao, Huang, Sun: "Two-stream federated learning", VCIP 2018): the local model is kept close to the received
-one in what it says about the client's samples.
+"""FedMMD (Yao, Huang, Sun: "Two-stream federated learning", VCIP 2018): the outputs of the local model for the client's
+samples are kept close to those of the received one.
 
 A client descends cross-entropy + gamma * MMD^2 between the outputs of the trained and of the received, fixed model. The
-discrepancy is measured with a sum of Gaussian kernels of many widths, as in the authors' own implementation; theirs has
-six widths more, 1e-6 to 0.1. They are narrower than a step of SGD moves the outputs and would let rounding decide.
+discrepancy is measured with a sum of Gaussian kernels of many widths, as in the authors' own implementation. Theirs has
+six more, from 1e-6 to 0.1: one step of SGD changes the outputs by more than these widths, so rounding would decide.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def mmd(a: torch.Tensor, b: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
 def kernel(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """sum over sigma of exp(-|a_i - b_j|^2 / (2 sigma^2)) for all pairs, (clients, batch, batch).
 
-    Differences come first: |a|^2 + |b|^2 - 2ab would lose the small distances that the narrow kernels look at.
+    Subtract before squaring: |a|^2 + |b|^2 - 2ab would lose the small distances that matter to the narrow kernels.
     """
     squares = (a.unsqueeze(2) - b.unsqueeze(1)).square().sum(3)
     scales = torch.tensor([-0.5 / width for width in WIDTHS])

@@ -1,8 +1,8 @@
 """FedOpt (Reddi et al., ICLR 2021) and FedAvgM (Hsu et al., 2019): the server descends the clients' mean change.
 
-Clients train as in FedAvg. The server does not take over their average but treats Delta, average less model, as the
-opposite of a gradient and hands it to an optimiser: plain SGD, SGD with momentum, Adagrad, Adam or Yogi. The methods
-differ in one line.
+Clients train as in FedAvg. The server does not adopt their average but treats Delta = average - model as the negative
+of a gradient and passes it to an optimiser: plain SGD, SGD with momentum, Adagrad, Adam or Yogi. The methods differ in
+one line.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class FedOpt(FedAvg):
     server_lr: Positive = 1.0  # eta, the server's rate
 
     def change(self, federation: Federation, state: State, round: int) -> torch.Tensor:
-        """Delta_t, the participants' average less the server's model."""
+        """Delta_t, the participants' average minus the server's model."""
         return super().round(federation, state, round)["weights"] - state["weights"]
 
     def round(self, federation: Federation, state: State, round: int) -> State:
@@ -34,7 +34,7 @@ class FedOpt(FedAvg):
 class FedAvgM(FedOpt):
     """SGD with momentum at the server."""
 
-    beta: Decay = 0.9  # how much of the last step lives on; 0 (with server_lr = 1) is FedAvg
+    beta: Decay = 0.9  # how much of the last step is kept; 0 (with server_lr = 1) is FedAvg
 
     def init(self, federation: Federation) -> State:
         return super().init(federation) | {"m": torch.zeros_like(federation.start)}
@@ -46,7 +46,7 @@ class FedAvgM(FedOpt):
 
 @dataclass(frozen=True)
 class FedAdagrad(FedOpt):
-    """Adagrad at the server, and the frame of the other two: only `second_moment` differs."""
+    """Adagrad at the server, and the base of the other two: only `second_moment` differs."""
 
     server_lr: Positive = 0.1
     beta1: Decay = 0.0  # decay of the first moment; 0 is no momentum

@@ -2,7 +2,7 @@
 
 The combination minimises an estimate of the client's error: variance of each head plus the distance between class
 statistics, a quadratic programme over the simplex for each client. With a frozen extractor (here HoG) the statistics
-are those of the features, and the alignment of features has nothing to act on.
+are those of the features, and the alignment of features has no effect.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class FedPAC(FedAvg):
     """Local training from the client's own combined head; the server model is the mean of the combined heads by data
     size."""
 
-    iterations: Count = 15  # of the programme; on HoG features what is left is below a tenth of the variance
+    iterations: Count = 15  # of the solver; on HoG features the remaining error is below a tenth of the variance
 
     def init(self, federation: Federation) -> State:
         require_softmax(federation, "FedPAC")
@@ -83,8 +83,8 @@ def combine(gram: torch.Tensor, variance: torch.Tensor, largest: float, iteratio
     """Row i minimises sum_j a_j^2 V_j + |h_i - sum_j a_j h_j|^2 over the simplex; all rows at once.
 
     By the method of alternating directions: a linear solve, which all rows share, then the nearest point of the
-    simplex. Few iterations are enough because the solve takes care of the few large eigenvalues of `gram` (`largest`,
-    about), which make gradient steps small.
+    simplex. Few iterations are enough because the solve handles the few large eigenvalues of `gram` (about `largest`),
+    which would make gradient steps small.
     """
     penalty = float(np.sqrt(float(variance.mean()) * largest) / 2 or 1.0)
     inverse = np.linalg.inv((gram + torch.diag(variance + penalty)).double().numpy())

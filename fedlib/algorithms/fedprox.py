@@ -1,4 +1,4 @@
-"""FedProx (Li et al., MLSys 2020): FedAvg whose clients are held back by a spring to the model they received.
+"""FedProx (Li et al., MLSys 2020): FedAvg with a proximal term that pulls clients back to the model they received.
 
 Client i descends F_i(w) + mu/2 * |w - w_t|^2, so its direction is grad F_i(w) + mu * (w - w_t).
 """
@@ -16,7 +16,7 @@ from fedlib.problem.limits import NonNegative
 class FedProx(FedAvg):
     """FedAvg with a proximal term."""
 
-    mu: NonNegative = 0.01  # strength of the spring; 0 is FedAvg
+    mu: NonNegative = 0.01  # weight of the proximal term; 0 is FedAvg
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         cohort = engine.Cohort(self.participants(federation, round), state["weights"])

@@ -22,12 +22,12 @@ class FedSR(FedAvg):
     """Rings of `cluster_size` devices, drawn afresh each round.
 
     One ring of all devices with one pass is ring-optimization. Rings of one device with E passes are FedAvg with E
-    epochs, but for momentum: it starts anew with every visit here, and once per round in FedAvg.
+    epochs, except for momentum: here it restarts with every visit, in FedAvg once per round.
     """
 
     epochs: Count | None = 1  # E, local epochs per visit
     cluster_size: Count = 4  # Q, devices in a ring
-    passes: Count = 5  # R, how often the model goes round
+    passes: Count = 5  # R, how often the model goes around the ring
 
     def __post_init__(self):
         super().__post_init__()

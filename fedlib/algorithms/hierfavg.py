@@ -1,5 +1,5 @@
-"""HierFAVG (Liu et al., ICC 2020): FedAvg in two storeys. Each edge server averages its devices several times before
-the cloud averages the edge servers."""
+"""HierFAVG (Liu et al., ICC 2020): FedAvg on two levels. Each edge server averages its devices several times before the
+cloud averages the edge servers."""
 
 from dataclasses import dataclass, replace
 

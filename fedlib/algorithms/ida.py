@@ -37,7 +37,7 @@ class IDA_INTRAC(IDA):
     """IDA times the inverse training accuracy: clients that have not learnt their data yet count more."""
 
     def factor(self, federation: Federation, local: torch.Tensor, clients: np.ndarray) -> torch.Tensor:
-        chance = 1 / federation.classes  # the floor of an accuracy, so that no inverse explodes
+        chance = 1 / federation.classes  # the smallest accuracy that counts, so that no inverse explodes
         return 1 / training_accuracy(federation, local, clients).clamp(min=chance)
 
 

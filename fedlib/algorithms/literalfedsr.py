@@ -1,8 +1,8 @@
-"""FedSR exactly as its Algorithm 1 is printed (Huang, Ye, Kang), to see what the slips in the box cost.
+"""FedSR exactly as its Algorithm 1 is printed (Huang, Ye, Kang), to see what the misprints cost.
 
 The printed ring loop runs r = 0, 1, ..., R, one pass more than R, and returns w_R^{alpha_K}: the model that the last
-device *received* in the last pass, not the one it trained. One thing must be mended to run it at all: the last device
-writes w_r^{alpha_1}, and nothing ever sets w_{r+1}^{alpha_1}, with which the next pass begins; here it is that model.
+device *received* in the last pass, not the one it trained. To run it at all, one thing must be corrected: the last
+device writes w_r^{alpha_1}, but the next pass begins with w_{r+1}^{alpha_1}, which nothing sets; here they are equal.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from fedlib.problem import Federation
 
 @dataclass(frozen=True)
 class LiteralFedSR(FedSR):
-    """R + 1 passes, of which the last device's last work is lost. Devices still compute it: it counts as work."""
+    """R + 1 passes; the last device's work in the last pass is lost, but it still counts as work."""
 
     def round(self, federation: Federation, state: State, round: int) -> State:
         rings = self.rings(federation, round)

@@ -6,7 +6,7 @@ model and z_prev at the client's model of its last round, with cosine similariti
 
     l_con = -log( e^{sim(z, z_glob)/tau} / (e^{sim(z, z_glob)/tau} + e^{sim(z, z_prev)/tau}) )
 
-is added to the cross-entropy, times mu. Until a client has taken part its last model is the start.
+is added to the cross-entropy, times mu. For a client that has not taken part yet, the last model is the initial one.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from fedlib.algorithms.fedavg import FedAvg
 from fedlib.problem import Federation
 from fedlib.problem.limits import NonNegative, Positive
 
-SMALLEST = 1e-8  # a representation that the rectifier has set to zero has no direction
+SMALLEST = 1e-8  # a representation that the ReLU has set to zero has no direction
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Oort (Lai et al., OSDI 2021) as FedACS's rival: clients that saw high losses while they trained are chosen again.
 
-This is what the authors of FedACS released: everybody takes part once; then participants are drawn from a pool of the
-clients with the highest utility, and whoever took part too often is banned. Oort's own paper has |B| sqrt(mean squared
-loss) for utility, clips it, and mixes exploring with exploiting; pacing by speed does not matter here.
+This is what the authors of FedACS released: every client takes part once; then participants are drawn from a pool of
+the clients with the highest utility, and clients that took part too often are banned. In Oort's own paper the utility
+is |B| sqrt(mean squared loss), clipped, and exploration is mixed with exploitation; pacing by speed plays no role here.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Oort(RandomClients):
             if len(new)
             else self.exploit(federation, state, round, rng)
         )
-        # The last new clients do not fill a round, nor do the few that bans leave: others, at random, fill it up.
+        # If the remaining new clients, or those not banned, are too few for a round, random others are added.
         rest = np.setdiff1d(np.arange(federation.clients), taken)
         return np.sort(np.concatenate([taken, rng.choice(rest, kappa - len(taken), replace=False)]))
 

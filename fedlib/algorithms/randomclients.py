@@ -1,8 +1,8 @@
 """FedAvg as the FedACS paper runs it (Wang, Zhu, Wang, Han: "Federated Analytics Informed Distributed Industrial IoT
 Learning with Non-IID Data", Section VII): the baseline, and the base of the methods that choose clients in other ways.
 
-The step size falls with every local epoch of the whole training. Beside the test scores it is recorded who is chosen:
-how skewed they are and what reward, Eq. (16), they get.
+The step size falls with every local epoch of the whole training. Besides the test scores, the records say how skewed
+the chosen clients are and what reward, Eq. (16), they get.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from fedlib.selection import skewness
 
 @dataclass(frozen=True)
 class RandomClients(FedAvg):
-    """kappa = participation * N clients per round, drawn evenly."""
+    """kappa = participation * N clients per round, drawn uniformly."""
 
     hears_losses: ClassVar[bool] = False  # whether participants report the mean loss of their local training
 
@@ -29,7 +29,7 @@ class RandomClients(FedAvg):
     batch: Count | None = 50
     epochs: Count | None = 5  # E
     decay: Share = 0.9993  # of the step size, each local epoch; 1 keeps it
-    watch: Whole = 0  # this many clients' rewards are recorded, from the first on, as if they took part; 0 none
+    watch: Whole = 0  # record the rewards of the first `watch` clients as if they took part
     tally: bool = False  # record how often each client has taken part
 
     def __post_init__(self):
@@ -58,7 +58,7 @@ class RandomClients(FedAvg):
     def merge(
         self, federation: Federation, state: State, clients: np.ndarray, round: int
     ) -> tuple[State, torch.Tensor]:
-        """What local training changes, the new model; and the mean loss that each client saw on its way, if heard."""
+        """The part of the state that local training changes, and the clients' mean losses if `hears_losses`."""
         cohort = engine.Cohort(clients, state["weights"])
         trained = self.train_mean(federation, cohort, round, losses=self.hears_losses)
         return {"weights": trained.weights}, trained.losses
@@ -86,8 +86,8 @@ class RandomClients(FedAvg):
         return -skewness.estimates(self.insights(federation, state, clients), sizes(federation, clients))
 
     def measure(self, federation: Federation, state: State) -> dict[str, float]:
-        """Scores of the model; `alpha` and `reward` are means over those who train it next, `poisoners` the share of
-        all participations so far that fell to clients with wrong labels."""
+        """Scores of the model; `alpha` and `reward` are means over those who train it next, `poisoners` is the share
+        of clients with wrong labels among all participations so far."""
         coming = self.choose(federation, state, int(state["round"]) + 1)
         record = super().measure(federation, state)
         record["alpha"] = float(skewness.true_alphas(federation)[coming].mean())

@@ -1,4 +1,4 @@
-"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) as FedACS's rival: the same rewards, a bandit for drifting ones.
+"""Rexp3 (Besbes, Gur, Zeevi, NeurIPS 2014) as FedACS's rival: the same rewards, but a bandit for rewards that drift.
 
 `Rexp3` follows its own paper, extended to several plays per round. `ReleasedRexp3` is what the authors of FedACS
 released: it never restarts, and takes rewards as they are, which are negative.
@@ -20,7 +20,7 @@ from fedlib.selection import exp3, skewness
 class Rexp3(RandomClients):
     """Exp3 with several plays per round that starts afresh every `restart` rounds."""
 
-    restart: Count = 200  # Delta_T, rounds until all is forgotten
+    restart: Count = 200  # Delta_T, rounds after which everything is forgotten
     gamma: Share | None = None  # share of blind exploration; None: the best for `restart` rounds, 1 chooses at random
 
     def init(self, federation: Federation) -> State:
@@ -62,7 +62,7 @@ class Rexp3(RandomClients):
 
 @dataclass(frozen=True)
 class ReleasedRexp3(RandomClients):
-    """One play's chances, from which kappa clients are drawn without replacement; whoever takes part loses weight."""
+    """Exp3's chances of one play, from which kappa clients are drawn without replacement; participants lose weight."""
 
     gamma: Share = 0.2  # share of blind exploration; 1 chooses at random
 

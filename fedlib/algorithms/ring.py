@@ -1,5 +1,5 @@
 """Ring-optimization (Huang, Ye, Kang: "FedSR: A Semi-Decentralized Federated Learning Algorithm for Non-IIDness in IoT
-System"), Section III-B: the model travels from device to device, each trains it on its own data and hands it on.
+System"), Section III-B: the model travels from device to device; each trains it on its own data and passes it on.
 
 There is no server and no averaging: an incremental subgradient method whose components are the devices.
 """

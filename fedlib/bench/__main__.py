@@ -44,7 +44,7 @@ def names(known: list[str]) -> Callable[[str], list[str]]:
 
 
 def parse(arguments: list[str] | None) -> BenchRequest:
-    """The command line; wrong names are answered with the known ones."""
+    """The command line; for a wrong name, the error lists the known ones."""
     parser = argparse.ArgumentParser(
         prog="python -m fedlib.bench", description="How fast the engine is on this machine."
     )
@@ -88,7 +88,7 @@ def measure(request: BenchRequest, record: dict[str, Any]) -> None:
 
 
 def write(record: dict[str, Any], folder: Path) -> Path:
-    """Both files, each whole or not at all."""
+    """Write both files, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     plain = json.loads(json.dumps(record, default=asdict))
     write_text(folder / "bench.json", json.dumps(plain, indent=1) + "\n")

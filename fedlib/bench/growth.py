@@ -59,7 +59,7 @@ def cases(workload: Workload) -> dict[str, Workload]:
 def measure(
     studies: dict[str, Workload], repetitions: int, results: dict[str, dict], say: Callable[[str], None]
 ) -> None:
-    """Milliseconds per round for each case of each study, in turns; `results` fills as it goes."""
+    """Milliseconds per round for each case of each study, in turns; `results` is filled step by step."""
     for name, workload in studies.items():
         results[name] = {"title": workload.title, "ms": {case: [] for case in cases(workload)}}
         worker = Worker(GROWTH, workload)

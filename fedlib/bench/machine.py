@@ -9,7 +9,7 @@ from fedlib.bench.referee import cores
 from fedlib.numerics import processor_flags
 from fedlib.report.provenance import commit, versions
 
-BUSY = 0.3  # load average, above which other programs disturb
+BUSY = 0.3  # load average per core above which other programs disturb
 
 
 def processor() -> str:

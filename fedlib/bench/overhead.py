@@ -1,8 +1,8 @@
-"""`python -m fedlib.bench.overhead`: what it costs to send runs away, on a study of 40 short runs.
+"""`python -m fedlib.bench.overhead`: the overhead of each backend, on a study of 40 short runs.
 
 The same study goes to the in-process backend on one core, to a Dask cluster of this machine with one and two workers,
-and to two processes, turn by turn, each time into an empty store. Workers are started and warm before the clock runs:
-they outlive a study. The result is printed and written to `reports/bench/overhead.json`.
+and to two processes, in turns, each time into an empty store. Workers are started and warm before the clock starts,
+because they outlive a study. The result is printed and written to `reports/bench/overhead.json`.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from fedlib.report.execute import environment
 from fedlib.runs import study
 
 RUNS, ROUNDS, REPETITIONS = 40, 5, 3
-TITLE = "What it costs to send runs away, on a study of 40 short runs."
+TITLE = "The overhead of each backend, on a study of 40 short runs."
 ALONE = "inprocess"
 SETUPS = ((ALONE, 1), ("dask", 1), ("dask", 2), ("processes", 2))
 DEAL = {"data_set": "noise", "partitioner": "dirichlet", "clients": 20, "alpha": 0.5, "network": "mlp200"}
@@ -46,7 +46,7 @@ class BackendOverhead:
 
 
 def compare(times: dict[tuple[str, int], list[float]], runs: int) -> list[BackendOverhead]:
-    """Medians over the repetitions, beside the in-process backend."""
+    """Medians over the repetitions, compared with the in-process backend."""
     seconds = {setup: median(repetitions) for setup, repetitions in times.items()}
     alone = seconds[ALONE, 1]
     return [
@@ -69,7 +69,7 @@ def write_noise(folder: Path) -> None:
 
 
 def measure(backend: str, workers: int) -> float:
-    """Seconds of the study; as many other runs come first, so that every worker is there and warm."""
+    """Seconds of the study; a few other runs come first, so that every worker is started and warm."""
     with tempfile.TemporaryDirectory() as folder:
         places = {"FEDLIB_RUNS": f"{folder}/runs", "FEDLIB_DATA": folder, "FEDLIB_THREADS": "1", "FEDLIB_PROGRESS": "0"}
         write_noise(Path(folder))

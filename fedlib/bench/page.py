@@ -1,4 +1,4 @@
-"""`bench.json` as a page: charts, times, ratios beside the aims, what was measured how. One file, nothing loaded."""
+"""`bench.json` as a page: charts, times, ratios and aims, and how they were measured. One file, nothing loaded."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Where the other simulators are installed: an environment of their own, because their requirements differ from ours.
 
-`FEDLIB_PEERS_PYTHON` names its interpreter; else `.venv-peers` in the repository is used if it is there, else this one.
+`FEDLIB_PEERS_PYTHON` names its interpreter; otherwise `.venv-peers` in the repository is used if it exists, or ours.
 """
 
 import json
@@ -34,7 +34,7 @@ def interpreter() -> str:
 
 
 def versions(python: str) -> dict[str, str]:
-    """Versions of the peers and of what they stand on, where installed."""
+    """Versions of the peers and of the libraries they use, if installed."""
     try:
         answer = subprocess.run([python, "-c", ASK, *PACKAGES], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:

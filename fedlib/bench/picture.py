@@ -1,4 +1,4 @@
-"""The charts of the page, each with the sentence that says the same."""
+"""The charts of the page, each with its alt text."""
 
 import base64
 import io

@@ -1,9 +1,8 @@
 """Who may run when: every contestant in its own process, one at a time, taking turns repetition by repetition.
 
-Interleaving spreads whatever else the machine does over all contestants alike. Those who wait are stopped by a signal:
-some simulators keep threads and servers busy when nothing is asked of them. A turn is one untimed round to wake up,
-where rounds are short, then as many rounds as take half a second (at least one); its time divided by its rounds is one
-measurement.
+Taking turns spreads disturbances by other programs evenly over all contestants. Those who wait are stopped by a signal:
+some simulators keep threads and servers busy even when idle. A turn is one untimed round to wake up, if rounds are
+short, then as many rounds as take half a second (at least one); its time divided by its rounds is one measurement.
 """
 
 import json
@@ -38,7 +37,7 @@ KEEP_MEMORY = {
 
 
 class Failed(Exception):
-    """A contestant that broke down, with its last words."""
+    """A contestant failed; the message is its last line of output."""
 
 
 def cores() -> int:
@@ -76,11 +75,11 @@ class Worker:
         self.rounds: dict[str, int] = {}
 
     def ready(self) -> dict[str, str]:
-        """Wait until the contestant is prepared; what it says about itself."""
+        """Wait until the contestant is prepared; returns its facts."""
         return self._answer()["ready"]
 
     def play(self, case: str, rounds: int) -> dict[str, Any]:
-        """Let the contestant play; seconds and samples."""
+        """Let the contestant play; returns seconds and samples."""
         try:
             self.requests.write(json.dumps({"case": case, "rounds": rounds}) + "\n")
             self.requests.flush()
@@ -89,7 +88,7 @@ class Worker:
         return self._answer()
 
     def warm_up(self, case: str = "round") -> int:
-        """Two untimed turns, the second of which decides how many rounds make a turn; the samples of a round."""
+        """Two untimed rounds, the second of which decides how many make a turn; returns the samples of a round."""
         self.play(case, 1)
         answer = self.play(case, 1)
         self.rounds[case] = min(MOST_ROUNDS, max(1, math.ceil(TURN_SECONDS / answer["seconds"])))
@@ -154,7 +153,7 @@ class Measured:
 
 @contextmanager
 def started(processes: dict[str, Worker]) -> Iterator[dict[str, Worker]]:
-    """Whatever processes are added meanwhile are ended at the end."""
+    """Close all processes that were added, at the end."""
     try:
         yield processes
     finally:
@@ -170,7 +169,7 @@ def contest(
     pythons: dict[str, str],
     say: Callable[[str], None],
 ) -> None:
-    """All contestants on one workload. `results` fills as it goes, so that an interruption keeps what was measured."""
+    """All contestants on one workload. `results` is filled step by step, so that an interruption loses nothing."""
     with started({}) as running:
         for contestant in contestants:
             say(f"{workload.name}  {contestant.name} prepares and warms up")
@@ -192,13 +191,13 @@ def prepare(worker: Worker, result: Measured) -> None:
 
 
 def rotated(names: list[str], by: int) -> list[str]:
-    """Another one begins each time, so that nobody always follows the same rival."""
+    """Start with another one each time, so that none always follows the same rival."""
     first = by % max(1, len(names))
     return names[first:] + names[:first]
 
 
 def _guarded(running: dict[str, Worker], name: str, results: dict[str, Measured], act: Callable[[], None]) -> None:
-    """A contestant that breaks down leaves; the others go on."""
+    """Remove a contestant that fails; the others continue."""
     try:
         act()
     except (Failed, NotAvailable) as reason:

@@ -1,4 +1,4 @@
-"""From measurements to statements: medians with quartiles, ratios beside the aims."""
+"""From measurements to medians with quartiles, and to ratios with their aims."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The engine beside one rival: its time over ours, so more is better; for the limit, our share of its speed.
+    """The engine compared with one rival: its time over ours, so more is better; for the limit, our share of its speed.
 
     `first` and `third` are quartiles of the ratios within each repetition.
     """
@@ -32,7 +32,7 @@ class Ratio:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the aim is reached; None where there is none."""
+        """Whether the aim is reached; None if there is none."""
         return None if self.aim is None else self.value >= self.aim
 
 
@@ -51,7 +51,7 @@ def ratio(workload: str, rival: str, ours: list[float], theirs: list[float]) -> 
 
 
 def ratios(workload: str, times: dict[str, list[float]]) -> dict[str, Ratio]:
-    """The engine beside each rival that was measured; empty where the engine was not."""
+    """The engine compared with each rival that was measured; empty if the engine was not."""
     ours = times.get("engine") or []
     return {
         rival: ratio(workload, rival, ours, theirs)

@@ -1,7 +1,7 @@
-"""A contestant's process: prepares, reports that it is ready, then plays rounds when told to.
+"""A contestant's process: prepares, reports that it is ready, then plays rounds on request.
 
 Started by file name, `python -P worker.py '{"module": ..., "workload": ..., "pinned": ...}'`, so that contestants that
-are not ours see neither fedlib's numeric settings nor its allocator settings. Lines of JSON go in and out; whatever
+are not ours have neither fedlib's numeric settings nor its allocator settings. Lines of JSON go in and out; whatever
 else a library prints goes to standard error.
 """
 
@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
 
 
 def import_without_settings() -> None:
-    """Make fedlib's modules importable without the package's own start, which pins threads and instruction sets."""
+    """Make fedlib's modules importable without running its `__init__`, which pins threads and instruction sets."""
     package = types.ModuleType("fedlib")
     package.__path__ = [str(PACKAGE)]
     sys.modules["fedlib"] = package
@@ -36,13 +36,13 @@ def import_as_usual() -> None:
 
 
 def die_with_referee() -> None:
-    """A referee that is killed can wake nobody: the system ends its stopped contestants (Linux only)."""
+    """If the referee is killed, let the system end its stopped contestants (Linux only)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def private_stdout() -> TextIO:
-    """Our line to the referee; from here on, prints and logs of libraries go to standard error."""
+    """The connection to the referee; from here on, prints and logs of libraries go to standard error."""
     line = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return line

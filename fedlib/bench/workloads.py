@@ -47,7 +47,7 @@ class Workload:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Workload":
-        """The inverse of `as_dict`, after a journey through JSON."""
+        """The inverse of `as_dict`, also through JSON."""
         return cls(**{**values, "shape": tuple(values["shape"])})
 
     def as_dict(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ AIMS: dict[str, dict[str, float]] = {
 
 
 def build(workload: Workload) -> nn.Sequential:
-    """The workload's network with its starting weights."""
+    """The workload's network with its initial weights."""
     network = models.build(workload.network, workload.classes, workload.shape)
     models.initialise(network, SEED)
     return network
@@ -172,7 +172,7 @@ def rows(workload: Workload, client: int) -> range:
 
 
 def participants(workload: Workload, rng: np.random.Generator) -> np.ndarray:
-    """Who takes part in a round, drawn evenly."""
+    """Who takes part in a round, drawn uniformly."""
     return rng.choice(workload.clients, workload.participants, replace=False)
 
 

@@ -1,15 +1,15 @@
-"""What one can type after `python -m fedlib`: one module per command, each with `run(words, root) -> exit code`.
+"""The commands of `python -m fedlib`: one module per command, each with `run(words, root) -> exit code`.
 
     reports     no command, only settings: execute the notebooks and write their pages
-    catalogue   `list`: what there is
-    explain     `explain`: the story of one verdict
-    plan_cli    `plan`: what the runs will cost; `dry_run` finds out which runs a notebook asks for
+    catalogue   `list`: papers, notebooks, methods, data sets
+    explain     `explain`: how one verdict came about
+    plan_cli    `plan`: what the runs will cost; `dry_run` finds the runs that a notebook asks for
     record_cli  `record`: put finished runs into the record
-    verify_cli  `verify`: recompute what is recorded, and compare
+    verify_cli  `verify`: recompute recorded runs and compare
     dask_cli    `dask`: a scheduler or workers on other machines
 
-`allowed` says what each setting may be, `manual` is what `--help` prints. A command is imported when it is called: a
-wrong word need not wait for torch.
+`allowed` has the allowed values of each setting, `manual` the text of `--help`. A command is imported when it is
+called, so that a wrong word does not wait for torch.
 """
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes

@@ -1,8 +1,9 @@
-"""What each setting may be: every parameter of every notebook has its limit here, checked before anything runs.
+"""The allowed values of each setting: every parameter of every notebook has its limit here, checked before anything
+runs.
 
-`ALLOWED` goes by the name of the parameter; where a notebook means something else by it, by
-`<paper>.<notebook>.<name>`. Where the notebook's own value is a list, the limit is that of each element. `RULES` says
-what must hold between the parameters of a notebook. A test fails for a parameter without a limit.
+`ALLOWED` goes by the name of the parameter, or by `<paper>.<notebook>.<name>` if a notebook means something else by it.
+If the notebook's own value is a list, the limit is that of each element. `RULES` says what must hold between the
+parameters of a notebook. A test fails for a parameter without a limit.
 """
 
 import re
@@ -29,15 +30,15 @@ class Allowed:
     above: float = -inf
     most: float = inf
     below: float = inf
-    names: tuple[str, ...] = ()  # a text is one of these; none: any text will do
-    pattern: str = ""  # or a text that matches; then `names` only says so in words
-    drop_ins: bool = False  # a data set of the user's own will do, too
-    optional: bool = False  # null is fine, too
+    names: tuple[str, ...] = ()  # a text is one of these; empty: any text
+    pattern: str = ""  # or a text that matches this; `names` then describes it in words
+    drop_ins: bool = False  # the user's own data sets are allowed, too
+    optional: bool = False  # null is allowed, too
     lengths: tuple[int, float] = (1, inf)  # of a list
-    including: tuple[Any, ...] = ()  # what a list must hold, because the notebook shows it
+    including: tuple[Any, ...] = ()  # what a list must contain, because the notebook shows it
 
     def fits(self, value: object, drop_ins: tuple[str, ...] = ()) -> bool:
-        """Whether a single value keeps the limit."""
+        """Whether a single value is allowed."""
         if value is None:
             return self.optional
         if self.kind is str:
@@ -52,7 +53,7 @@ class Allowed:
         return not self.names or text in self.names or (self.drop_ins and text in drop_ins)
 
     def expected(self, wrong: object) -> str:
-        """What would be right; where that is one of a few names, with the nearest."""
+        """What would be right; for names, with the nearest."""
         noun = {int: "a whole number", float: "a finite number", str: "a name" if self.names else "a text"}[self.kind]
         others = ["or null"] * self.optional + ["or that of a file in the data folder"] * self.drop_ins
         names = f" {valid_names(self.names, wrong)}" if self.names else ""
@@ -190,7 +191,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "0.5 < min(shares) * share_devices",
     ),
 }
-SETTINGS: dict[str, Allowed] = {  # all that belongs to no notebook
+SETTINGS: dict[str, Allowed] = {  # settings that belong to no notebook
     "seed": ALLOWED["seed"],
     "report": Allowed(str),
     "record": Allowed(str, names=("stale", "use", "ignore", "only")),
@@ -205,7 +206,7 @@ SETTINGS: dict[str, Allowed] = {  # all that belongs to no notebook
 
 
 def check(config: DictConfig, root: Path) -> None:
-    """Answer the first value beyond its limit with what would be right."""
+    """Refuse the first value beyond its limit, with what would be right."""
     for setting, limit in SETTINGS.items():
         node, _, name = setting.rpartition(".")
         values = OmegaConf.select(config, node) if node else config
@@ -228,19 +229,19 @@ def _check_notebook(notebook: Notebook, values: dict[str, Any], drop_ins: tuple[
 
 
 def _data_folder(config: DictConfig) -> Path:
-    """Where notebooks will look for data sets of the user's own."""
+    """Where notebooks will look for the user's own data sets."""
     return Path(config.data.folder).expanduser() if config.data.folder else surroundings.data_folder()
 
 
 def allowed_for(label: str, name: str) -> Allowed | None:
-    """The limit of a notebook's parameter; None for one that nobody has thought of."""
+    """The limit of a notebook's parameter; None if it has none."""
     return ALLOWED.get(f"{label}.{name}", ALLOWED.get(name))
 
 
 def check_parameter(
     setting: str, value: object, limit: Allowed | None, is_list: bool, drop_ins: tuple[str, ...] = ()
 ) -> None:
-    """A single value, or a list of them, as the notebook has it."""
+    """Check a single value, or each of a list if the notebook has a list."""
     if limit is None:
         _check_finite(setting, value)
     elif is_list:
@@ -250,7 +251,7 @@ def check_parameter(
 
 
 def check_value(setting: str, value: object, limit: Allowed, drop_ins: tuple[str, ...] = ()) -> None:
-    """A single value."""
+    """Check a single value."""
     if not limit.fits(value, drop_ins):
         raise UsageError(f"{setting}={typed(value)}: {limit.expected(value)}")
 
@@ -277,7 +278,7 @@ def _check_finite(setting: str, value: object) -> None:
 
 
 def check_rules(label: str, values: Mapping[str, Any]) -> None:
-    """What must hold between the parameters of a notebook."""
+    """Check what must hold between the parameters of a notebook."""
     for rule in RULES.get(label, ()):
         if not eval(rule, {"min": min, "set": set}, dict(values)):
             names = [name for name in dict.fromkeys(re.findall(r"[a-z_]+\d*", rule)) if name in values]

@@ -22,7 +22,7 @@ DRAWN = ("figure", "table", "schematic")
 
 
 def run(words: list[str], root: Path) -> int:
-    """Print the sections named, or what there is; `setting=value` among the words goes to the settings."""
+    """Print the sections named, by default papers, methods and data; `setting=value` applies to the settings."""
     sections = [word for word in words if "=" not in word]
     overrides = [word for word in words if "=" in word]
     for name in sections:
@@ -32,13 +32,13 @@ def run(words: list[str], root: Path) -> int:
     text = "\n\n".join("\n".join([name.upper(), *SECTIONS[name](root, overrides)]) for name in sections)
     try:
         print(text, flush=True)
-    except BrokenPipeError:  # `fedlib list | head` has seen enough
+    except BrokenPipeError:  # as in `fedlib list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FINE
 
 
 def papers(root: Path, overrides: list[str]) -> list[str]:
-    """Each paper, below it its notebooks by the name they have on the command line, with what they regenerate."""
+    """Each paper, and below it its notebooks by their names on the command line, with what they regenerate."""
     notebooks = discover(root)
     names = dict.fromkeys([*(notebook.paper for notebook in notebooks), *ledger.papers()])
     lines = []
@@ -121,7 +121,7 @@ def data_sets(root: Path, overrides: list[str]) -> list[str]:
 
 
 def settings(root: Path, overrides: list[str]) -> list[str]:
-    """Every parameter of every notebook with its value under these overrides, as one would type it."""
+    """Every parameter of every notebook with its value under these overrides, as typed on the command line."""
     (job,) = jobs_of(overrides, root)
     chosen = [(notebook.label, values_of(notebook, job.config)) for notebook in job.notebooks]
     return [f"{label}.{name}={typed(value)}" for label, values in chosen for name, value in values.items()]

@@ -24,21 +24,21 @@ LISTENS = ("--host", "--interface", "--contact-address")
 
 
 def run(words: list[str], root: Path) -> int:
-    """Become Dask's command; it ends with the scheduler or the workers."""
+    """Run Dask's command; it ends with the scheduler or the workers."""
     try:
         backends.require("dask")
     except ImportError as problem:
         raise UsageError(str(problem)) from problem
     from dask.cli import cli, run_cli
 
-    cast(Any, cli).main = partial(cli.main, prog_name=PROGRAM)  # else its help names another program
+    cast(Any, cli).main = partial(cli.main, prog_name=PROGRAM)  # otherwise its help names another program
     sys.argv = [PROGRAM, *with_defaults(words)]
     run_cli()
     return FINE
 
 
 def with_defaults(words: list[str]) -> list[str]:
-    """The command line with our defaults first: where an option comes twice, the later one counts.
+    """The command line with our defaults first: if an option comes twice, the later one counts.
 
     >>> with_defaults(["scheduler", "--port", "0"])
     ['scheduler', '--dashboard-address', '127.0.0.1:8787', '--host', '127.0.0.1', '--port', '0']

@@ -1,9 +1,9 @@
-"""Which runs a notebook asks for: it is run on the backend that computes nothing, and its studies are noted.
+"""Which runs a notebook asks for: it is executed on the backend that computes nothing, and its studies are noted.
 
-Statements that only show something are left out, for drawing and judging take most of the time. So is a statement that
-fails, because pictures and tables of made-up numbers may fail: with it go the names that it would have set. Only where
-it would have started a study is something missing in the plan, which a note says. A statement is what stands at the
-left margin of a cell: an assignment, a loop, a definition.
+Statements that only show something are skipped, because drawing and judging take most of the time. So is a statement
+that fails, because pictures and tables of made-up numbers may fail; the names that it would have set are then missing.
+Only if it would have started a study is the plan incomplete, and a note says so. A statement starts at the left margin
+of a cell: an assignment, a loop, a definition.
 """
 
 import ast
@@ -25,7 +25,7 @@ from fedlib.runs.run import Run
 
 
 class Study(NamedTuple):
-    """What one study asks for, by name, and which of it is neither recorded nor stored."""
+    """The runs of one study by name, and those that are neither recorded nor stored."""
 
     runs: dict[str, Run]
     missing: list[str]
@@ -42,7 +42,7 @@ class Failure(NamedTuple):
 
 
 def studies_of(notebook: Notebook, values: dict[str, Any]) -> tuple[list[Study], str | None]:
-    """The notebook's studies with these parameters, and None or what kept others from being found."""
+    """The notebook's studies with these parameters, and None or the reason why others were not found."""
     with tempfile.TemporaryDirectory() as folder:
         noted = Path(folder) / "studies.jsonl"
         places = {"FEDLIB_REPORT": folder, "FEDLIB_PLANNED": str(noted), "FEDLIB_BACKEND": backends.DRY}
@@ -59,7 +59,7 @@ def _study(line: str) -> Study:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing is printed, and no figure stays open."""
+    """Print nothing, and close all figures at the end."""
     os.environ["MPLBACKEND"] = "agg"  # read when matplotlib is imported, here by a notebook
     nowhere = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
@@ -71,7 +71,7 @@ def _silence() -> Iterator[None]:
 
 
 def run_all(notebook: Notebook, names: dict[str, Any]) -> str | None:
-    """Run every statement that can be run; None, or which study could not be started, and why."""
+    """Run every statement that can be run; returns None, or which study could not be started, and why."""
     names["__name__"] = "__main__"
     lost: dict[str, Failure] = {}  # names that a failing statement would have set
     note = None
@@ -91,13 +91,13 @@ def run_all(notebook: Notebook, names: dict[str, Any]) -> str | None:
 
 
 def reason(failure: Failure, lost: dict[str, Failure]) -> str:
-    """Why a statement failed; where it lacked what another would have set, why that one did."""
+    """Why a statement failed; if it lacked a name that another would have set, why that one failed."""
     name = failure.error.name if isinstance(failure.error, NameError) else None
     return f"cell {failure.cell} needs {name}, but {reason(lost[name], lost)}" if name in lost else str(failure)
 
 
 def statements(notebook: Notebook) -> Iterator[tuple[int, ast.stmt]]:
-    """All statements, each with the number of its cell, but the parameters, whose values come from the config."""
+    """All statements, each with the number of its cell, except the parameters, whose values come from the config."""
     code = [cell for cell in cells(notebook.path) if cell["cell_type"] == "code"]
     for number, cell in enumerate(code, 1):
         if "parameters" not in cell["metadata"].get("tags", []):
@@ -110,7 +110,7 @@ def assigned(statement: ast.stmt) -> set[str]:
 
 
 def only_shows(statement: ast.stmt, names: dict[str, Any]) -> bool:
-    """Whether a statement is a call of `fedlib.report.show` and starts no study on the way."""
+    """Whether a statement is a call of `fedlib.report.show` that starts no study."""
     if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
         return False
     module = getattr(_value(statement.value.func, names), "__module__", None)
@@ -124,7 +124,7 @@ def starts_study(statement: ast.stmt, names: dict[str, Any]) -> bool:
 
 
 def _value(expression: ast.expr, names: dict[str, Any]) -> Any:
-    """What `a` or `a.b.c` stands for."""
+    """The value of `a` or `a.b.c`."""
     if isinstance(expression, ast.Name):
         return names.get(expression.id)
     if isinstance(expression, ast.Attribute):

@@ -1,7 +1,7 @@
-"""`fedlib explain fedsr/claim-above`: the whole story of a verdict in the terminal.
+"""`fedlib explain fedsr/claim-above`: how a verdict came about, in the terminal.
 
 Sentence, needs, comparisons with their intervals, verdict, and where the data are. By default from the report of the
-largest scale that has its numbers; `--scale quick` or `--report FOLDER` says which.
+largest scale that has its numbers; `--scale quick` or `--report FOLDER` chooses another.
 """
 
 import argparse
@@ -19,7 +19,7 @@ SCALES = ("paper", "desk", "quick", "lab")  # folders below reports/, the best e
 
 
 def run(words: list[str], root: Path) -> int:
-    """Print the story of one entry."""
+    """Print how one entry was judged."""
     parser = argparse.ArgumentParser(prog="python -m fedlib explain", description=__doc__)
     parser.add_argument("id", help="such as fedsr/claim-above; python -m fedlib list names the papers")
     parser.add_argument("--scale", choices=SCALES, help="the report of this scale (default: the largest there is)")
@@ -40,7 +40,7 @@ def _scales(chosen: str | None) -> tuple[str, ...]:
 
 
 def find(id: str) -> ledger.Entry:
-    """The entry of this id; a wrong one is answered with those most like it."""
+    """The entry of this id; for a wrong one, the error names the nearest."""
     entries = {entry.id: entry for paper in ledger.papers() for entry in ledger.load(paper).entries}
     if id in entries:
         return entries[id]
@@ -67,27 +67,27 @@ def _unreported(entry: ledger.Entry, places: list[Path]) -> list[str]:
 
 def story(entry: ledger.Entry, line: dict[str, Any], report: Path) -> list[str]:
     """The lines to print."""
-    told = [*_heading(entry), ""]
+    text = [*_heading(entry), ""]
     for need in line["needs"]:
         met = "met" if need["met"] else "NOT MET"
-        told += _wrapped("needs", f"{need['name']} {need['value']}, has {need['have']}: {met}. {need['because']}")
+        text += _wrapped("needs", f"{need['name']} {need['value']}, has {need['have']}: {met}. {need['because']}")
     if line["readings"]:
         for reading in line["readings"]:
-            told += ["", f"Read as {reading['reading']!r}: {reading['verdict']}", *_comparisons(reading["comparisons"])]
+            text += ["", f"Read as {reading['reading']!r}: {reading['verdict']}", *_comparisons(reading["comparisons"])]
     elif line["comparisons"]:
-        told += ["", *_comparisons(line["comparisons"])]
+        text += ["", *_comparisons(line["comparisons"])]
     if line["averaged"]:
-        told += _comparisons([line["averaged"]])
+        text += _comparisons([line["averaged"]])
     if line["cells"]:
-        told += ["", *_cells(line["cells"])]
-    told += [
+        text += ["", *_cells(line["cells"])]
+    text += [
         "",
         *_wrapped("verdict", line["verdict"]),
-        *_wrapped("found", _found(line)),
+        *_wrapped("found", _result(line)),
         *_wrapped("note", line["note"]),
     ]
     data = ledger.data_file(report, entry.data or entry.id)
-    return [*told, *_wrapped("data", _short(data)), *_wrapped("", _short(data.with_suffix(".json")))]
+    return [*text, *_wrapped("data", _short(data)), *_wrapped("", _short(data.with_suffix(".json")))]
 
 
 def _heading(entry: ledger.Entry) -> list[str]:
@@ -103,7 +103,7 @@ def _of_claims(entry: ledger.Entry) -> dict[str, Any]:
     return counted | {"counted in": entry.currency if entry.currency != "none" else "", "margin": entry.margin}
 
 
-def _found(line: dict[str, Any]) -> str:
+def _result(line: dict[str, Any]) -> str:
     if line["cells"]:
         return ", ".join(f"{count} {word}" for word, count in line["counts"].items() if count and word != "of")
     effect = (
@@ -112,28 +112,28 @@ def _found(line: dict[str, Any]) -> str:
     return f"{line['measured'] or ''}{effect}"
 
 
-def _comparisons(listed: list[dict[str, Any]]) -> list[str]:
-    width = max((len(one["label"]) for one in listed), default=0)
+def _comparisons(rows: list[dict[str, Any]]) -> list[str]:
+    width = max((len(row["label"]) for row in rows), default=0)
     return [
-        f"  {one['label']:{width}}  {_number(one['effect']):>9}{_between(one['interval']):28}"
-        f"{'n ' + str(one['n']) if one['n'] else '':6}  {one['outcome']}{_also(one)}"
-        for one in listed
+        f"  {row['label']:{width}}  {_number(row['effect']):>9}{_between(row['interval']):28}"
+        f"{'n ' + str(row['n']) if row['n'] else '':6}  {row['outcome']}{_remarks(row)}"
+        for row in rows
     ]
 
 
-def _also(one: dict[str, Any]) -> str:
+def _remarks(row: dict[str, Any]) -> str:
     wanted = (
-        f"within {_number(one['margin'])}" if one["near"] else f"above {_number(one['margin'])}" * bool(one["margin"])
+        f"within {_number(row['margin'])}" if row["near"] else f"above {_number(row['margin'])}" * bool(row["margin"])
     )
-    return "".join(f"  ({words})" for words in (wanted, one["note"]) if words)
+    return "".join(f"  ({words})" for words in (wanted, row["note"]) if words)
 
 
-def _cells(listed: list[dict[str, Any]]) -> list[str]:
-    width = max(len(one["label"]) for one in listed)
+def _cells(rows: list[dict[str, Any]]) -> list[str]:
+    width = max(len(row["label"]) for row in rows)
     return [
-        f"  {one['label']:{width}}  printed {one['reported']!s:>9}  ours {_number(one['measured']):>9}"
-        f"{_between(one['interval']):28}  {one['verdict']}"
-        for one in listed
+        f"  {row['label']:{width}}  printed {row['reported']!s:>9}  ours {_number(row['measured']):>9}"
+        f"{_between(row['interval']):28}  {row['verdict']}"
+        for row in rows
     ]
 
 

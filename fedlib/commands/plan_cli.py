@@ -18,16 +18,16 @@ from fedlib.commands.reports import jobs_of
 from fedlib.report.usage import UsageError
 
 WORKERS = (1, 2, 4, 8, 16, 32)
-SECONDS = 2.0  # for about this long a kind is measured
-MEANING = """Times of one core of this machine. A worker is one core; it takes the longest run left and waits at the end
-of a study. Runs only: what notebooks compute besides comes on top. Shared: with a notebook above."""
+SECONDS = 2.0  # about how long each kind is measured
+MEANING = """Times are those of one core of this machine. A worker is one core; it takes the longest run left and waits
+at the end of a study. Only runs count; other computations of notebooks come on top. Shared: with a notebook above."""
 
 
 def run(words: list[str], root: Path) -> int:
-    """Print the plan that the command line asks for; fine where all notebooks could be planned to their end."""
+    """Print the plan that the command line asks for; fails if some notebook could not be planned completely."""
     options, overrides = read(words)
     (job,) = jobs_of(overrides, root)
-    from fedlib.commands.planner import plan  # brings torch: a wrong name need not wait for it
+    from fedlib.commands.planner import plan  # imports torch, which a wrong name need not wait for
     from fedlib.runs.plan.measure import measured
 
     made = plan(job.notebooks, job.config, options.workers or WORKERS, partial(measured, seconds=options.seconds))
@@ -36,7 +36,7 @@ def run(words: list[str], root: Path) -> int:
 
 
 def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options of `plan`, and the overrides beside them."""
+    """The options of `plan`, and the overrides."""
     parser = argparse.ArgumentParser(
         prog="python -m fedlib plan",
         usage="%(prog)s [choice=name ...] [setting=value ...] [options]",
@@ -61,7 +61,7 @@ def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def _workers(word: str) -> tuple[int, ...]:
     numbers = [int(number) if number.isdecimal() else 0 for number in word.split(",")]
     if min(numbers) < 1:
-        raise argparse.ArgumentTypeError(f"{word!r} is no number of workers: write 8, or 2,32")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number of workers: write 8, or 2,32")
     return tuple(sorted(set(numbers)))
 
 
@@ -71,12 +71,12 @@ def _seconds(word: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{word!r} is no positive number of seconds")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a positive number of seconds")
     return seconds
 
 
 def text(made: dict[str, Any]) -> str:
-    """The plan for people."""
+    """The plan as a table for reading."""
     head = ["", "runs", "stored", "shared", "to do", "core-hours", "longest", "memory", "results"]
     head += [f"{n} worker{'s' * (n > 1)}" for n in made["workers"]]
     rows = [*made["notebooks"], {"notebook": "all", "note": None} | made["total"]]
@@ -137,5 +137,5 @@ def size(count: int) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """With this many digits that matter, and never an exponent for a large number: 0.012, 1.23, 123, 4161."""
+    """With this many significant digits, and without an exponent for a large number: 0.012, 1.23, 123, 4161."""
     return f"{value:.{digits}g}" if value < 10 ** (digits - 1) else f"{value:.0f}"

@@ -19,11 +19,11 @@ from fedlib.runs.plan import kinds
 from fedlib.runs.plan.kinds import Cost
 from fedlib.runs.run import Run
 
-Measure = Callable[[list[Run]], Iterator[Cost | str]]  # for each run the cost of its kind, or why it is not known
+Measure = Callable[[list[Run]], Iterator[Cost | str]]  # for each run, the cost of its kind or why it is unknown
 
 
 class PlannedRun(NamedTuple):
-    """A run with its kind, which takes a while to spell out."""
+    """A run with its kind, which takes a while to compute."""
 
     run: Run
     kind: str
@@ -31,7 +31,7 @@ class PlannedRun(NamedTuple):
 
 @dataclass
 class PlannedNotebook:
-    """What a notebook will run: its studies one after another, each with the runs that none before it has."""
+    """The runs of a notebook: its studies one after another, each with the runs that no earlier study has."""
 
     notebook: Notebook
     studies: list[list[PlannedRun]] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Planner:
         self.costs |= dict(zip(new, bar, strict=True))
 
     def cost(self, task: PlannedRun) -> Cost | None:
-        """What the run's kind costs, if that is known."""
+        """The cost of the run's kind, if known."""
         cost = self.costs[task.kind]
         return cost if isinstance(cost, Cost) else None
 
@@ -124,7 +124,7 @@ def row(planned: PlannedNotebook, planner: Planner, workers: tuple[int, ...]) ->
 
 
 def makespan(durations: list[float], workers: int) -> float:
-    """When the last of `workers` is done if each, once free, takes the longest run left."""
+    """The time until all workers are done, if each takes the longest run left as soon as it is free."""
     ends = [0.0] * workers
     for duration in sorted(durations, reverse=True):
         heapq.heapreplace(ends, ends[0] + duration)
@@ -141,7 +141,7 @@ def total(rows: list[dict[str, Any]], workers: tuple[int, ...]) -> dict[str, Any
 
 
 def measurements(planner: Planner, missing: list[str]) -> list[dict[str, Any]]:
-    """What was measured: for each kind of the missing runs its seconds, or why there are none."""
+    """For each kind of the missing runs its measured seconds, or why there are none."""
     counts = Counter(missing)
     parts = ("setup", "base", "loop", "evaluation", "part", "memory")
     return [

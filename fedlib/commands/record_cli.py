@@ -15,7 +15,7 @@ MEGABYTE = 2**20
 
 
 def run(words: list[str], root: Path) -> int:
-    """Record, and say how much."""
+    """Record finished runs, and print how many."""
     settings, only = read(words)
     from fedlib.runs import record, store
 
@@ -25,7 +25,7 @@ def run(words: list[str], root: Path) -> int:
         commit = record.commit()
     except ValueError as problem:
         raise UsageError(f"record: {problem}") from None
-    finished = [found for name in used if (found := store.finished(name)) is not None]
+    finished = [run for name in used if (run := store.finished(name)) is not None]
     new = record.add(paper, scale, finished, commit)
     dropped = record.keep_only(paper, scale, used) if only else 0
     here = record.runs_of(paper)

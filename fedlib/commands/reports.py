@@ -24,13 +24,13 @@ from fedlib.runs import backends
 if TYPE_CHECKING:
     from fedlib.report.execute import Outcome
 
-LOCAL = ("report", "data", "backend", "record")  # settings that do not change results: this machine's own affair
+LOCAL = ("report", "data", "backend", "record")  # settings that concern this machine only and do not change results
 HELP, SWEEP = ("-h", "--help"), ("-m", "--multirun")
 
 
 @dataclass(frozen=True)
 class Job:
-    """One report: what was typed for it, and what that means."""
+    """One report: the words typed for it, and the config and notebooks they mean."""
 
     words: list[str]
     config: DictConfig
@@ -39,7 +39,7 @@ class Job:
 
 
 def run(words: list[str], root: Path) -> int:
-    """Check the command line, regenerate, say where to look."""
+    """Check the command line, regenerate, and print where the reports are."""
     if any(word in HELP for word in words):
         print(manual.text(root))
         return FINE
@@ -98,7 +98,7 @@ def _is_local(word: str) -> bool:
 
 
 def summary(reports: list[tuple[Path, list[Outcome]]]) -> int:
-    """What failed and where the pages are, last of all that is printed; the exit code."""
+    """Print what failed and where the pages are; returns the exit code."""
     failed = [outcome for _, outcomes in reports for outcome in outcomes if outcome.error]
     for outcome in failed:
         print(f"{outcome.notebook.label} failed in {outcome.error}", file=sys.stderr)

@@ -1,11 +1,11 @@
-"""`fedlib verify`: recompute what is recorded, and compare digit for digit.
+"""`fedlib verify`: recompute recorded runs and compare digit for digit.
 
-python -m fedlib verify                      of each kind of run the first rounds: minutes on two cores
-python -m fedlib verify paper=fedsr          of one paper
+python -m fedlib verify                      the first rounds of each kind of run: minutes on two cores
+python -m fedlib verify paper=fedsr          those of one paper
 python -m fedlib verify --sample 5           five whole runs, drawn at random
-python -m fedlib verify --all                all runs, whole: as long as computing them took
-python -m fedlib verify --accept             after a change of code that should not change digits: where a whole run
-                                             of a kind comes out equal, the present code vouches for that kind
+python -m fedlib verify --all                all runs, whole: takes as long as computing them
+python -m fedlib verify --accept             after a change of code that should not change digits: if a whole run of a
+                                             kind gives equal digits, the present code is accepted for that kind
 """
 
 import argparse
@@ -17,12 +17,12 @@ from fedlib.report.usage import UsageError, valid_names
 
 
 def run(words: list[str], root: Path) -> int:
-    """Check what the command line asks for, print a table; fine where nothing differs."""
+    """Check the runs that the command line asks for and print a table; fails if any differs."""
     options, paper = read(words)
     from fedlib.runs import record, verify
 
     if paper != "all" and paper not in record.papers():
-        raise UsageError(f"paper={paper}: nothing of it is recorded. {valid_names(['all', *record.papers()], paper)}")
+        raise UsageError(f"paper={paper}: it has no recorded runs. {valid_names(['all', *record.papers()], paper)}")
     recorded = [(name, line) for name, line in record.everything() if paper in ("all", name)]
     whole = options.all or options.accept or options.sample is not None
     if options.accept:
@@ -49,7 +49,7 @@ def read(words: list[str]) -> tuple[argparse.Namespace, str]:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--sample", type=_count, metavar="N", help="recompute N runs, drawn at random, whole")
     how.add_argument("--all", action="store_true", help="recompute all runs, whole")
-    how.add_argument("--accept", action="store_true", help="vouch for kinds of which a whole run comes out equal")
+    how.add_argument("--accept", action="store_true", help="accept the present code for kinds whose digits are equal")
     try:
         options, rest = parser.parse_known_args(words)
     except argparse.ArgumentError as error:
@@ -67,14 +67,14 @@ def _count(text: str) -> int:
 
 
 def not_vouched_for(recorded: list) -> list:
-    """Recorded runs of which the present code does not say that it gives the same digits."""
+    """Recorded runs of other code that has not been accepted as equivalent to the present one."""
     from fedlib.runs import record
 
     return [(paper, line) for paper, line in recorded if not record.is_vouched_for(line, line.task())]
 
 
 def carry_out(chosen: list, whole: bool) -> list:
-    """The outcomes, in the order of kinds, with a progress bar on the way."""
+    """The outcomes in the order of kinds, with a progress bar meanwhile."""
     from tqdm import tqdm
 
     from fedlib.runs import backends, verify
@@ -86,7 +86,7 @@ def carry_out(chosen: list, whole: bool) -> list:
 
 
 def table(checked: list) -> str:
-    """A line per run: what was compared, and how it came out."""
+    """One line per run: what was compared, and the outcome."""
     lines = []
     for result in checked:
         part = f"{result.rows} of {result.of} measurements" if result.of else ""
@@ -96,7 +96,7 @@ def table(checked: list) -> str:
 
 
 def summary(checked: list, recorded: list) -> str:
-    """How much was checked of how much, and what came out."""
+    """How many runs were checked, and the outcomes."""
     counts = Counter(result.outcome for result in checked)
     kinds = len({result.run.kind for result in checked if result.outcome != "not checked"})
     rows = sum(result.rows for result in checked)

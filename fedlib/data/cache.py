@@ -1,8 +1,8 @@
-"""The cache: each data set a folder of `.npy` files, which processes share as memory maps, and their hashes as JSON.
+"""The cache: one folder per data set, with `.npy` files that processes share as memory maps, and their hashes as JSON.
 
 Beside the finished folder `<key>` there may be `<key>.lock` (one writer at a time), `<key>.work` (downloads kept until
 the data set is complete), `<key>.part` (being written, renamed when done) and `<key>.corrupt-<n>` (set aside because
-its bytes no longer had their hashes). Nothing but a complete, hashed folder is ever read.
+its bytes no longer matched their hashes). Only complete, hashed folders are ever read.
 """
 
 import json
@@ -40,7 +40,7 @@ def obtain(key: str, expected: Mapping[str, str] | None, make: Callable[[Path], 
     """Open `key`, or `make` and store it first; `expected` hashes, where known, must agree with the bytes.
 
     `make` gets a folder for its downloads that survives interruption. A damaged entry is set aside and made again.
-    Callers of several processes may ask at once: one makes, the others wait for it.
+    Several processes may call at once: one makes the entry, the others wait for it.
     """
     folder = surroundings.cache_folder() / key
     try:

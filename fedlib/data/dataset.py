@@ -1,4 +1,4 @@
-"""A data set in memory, and the hashes by which two people see that they hold the same one."""
+"""A data set in memory, and the hashes that show whether two people have the same one."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What can go wrong with data, one class for each thing the reader of the message would do."""
+"""What can go wrong with data: one class for each way in which the user can react."""
 
 
 class DataNotFound(LookupError):
@@ -6,7 +6,7 @@ class DataNotFound(LookupError):
 
 
 class InvalidDropIn(ValueError):
-    """A drop-in file cannot be used as it is; it is the user's own file and therefore stays untouched."""
+    """A drop-in file cannot be used as it is; it belongs to the user, so it is not touched."""
 
 
 class Damaged(ValueError):

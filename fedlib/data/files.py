@@ -1,4 +1,4 @@
-"""Files that are whole or not there: write beside, then rename."""
+"""Atomic writes: write a file beside the target, then rename it."""
 
 import os
 from collections.abc import Callable

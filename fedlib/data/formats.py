@@ -1,4 +1,4 @@
-"""Readers of the file formats in which the data sets travel, written so that damaged input raises `Damaged`."""
+"""Readers of the file formats in which the data sets are distributed; damaged input raises `Damaged`."""
 
 import hashlib
 import io
@@ -38,6 +38,6 @@ def json_labels(raw: bytes) -> np.ndarray:
 
 
 def order_by_label_and_digest(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Indices that sort samples by (label, SHA-1 of the pixels): one order for data that circulate in several."""
+    """Indices that sort samples by (label, SHA-1 of the pixels): one order for data that are found in several."""
     keys = [(int(label), hashlib.sha1(image.tobytes()).digest()) for image, label in zip(images, labels, strict=True)]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)

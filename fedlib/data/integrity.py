@@ -36,6 +36,6 @@ def checked(known: Known, arrays: Arrays) -> Arrays:
 
 
 def describe_difference(known: Known, hashes: Mapping[str, str]) -> str:
-    """Empty if all known hashes agree, else each that does not, found and expected."""
+    """Empty if all known hashes agree, otherwise each that differs, with the expected one."""
     wrong = [name for name in known.hashes if hashes.get(name) != known.hashes[name]]
     return "; ".join(f"{name} has SHA-256 {hashes.get(name)}, expected {known.hashes[name]}" for name in wrong)

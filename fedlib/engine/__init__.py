@@ -9,7 +9,7 @@
 | `evaluation` | `evaluate` a model on samples |
 | `frozen` | outputs of models that stay as they are while others train |
 | `exact` | products, roots and exponentials with the same digits on every processor |
-| `threads` | clients side by side on threads |
+| `threads` | train clients in parallel on threads |
 | `dense`, `convolution`, `compiled` | how it is computed: stacked dense networks, convolutions, machine code |
 | `readable` | the plain loop that all of this must equal |
 """

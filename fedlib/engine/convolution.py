@@ -1,8 +1,8 @@
 """Convolutional networks: one client at a time on a thread of its own, gradients by autograd.
 
-Grouped convolutions or vmap over clients gain nothing on a processor. What helps is channels-last memory, pooling
-before the rectifier (see `models`) and both in one pass with the convolution (`compiled.convolution_loops`), flat
-weights, and one core for each client.
+Grouped convolutions or vmap over clients gain nothing on a CPU. What helps is channels-last memory, pooling before the
+ReLU (see `models`), both in one pass with the convolution (`compiled.convolution_loops`), flat weights, and one core
+per client.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,12 @@ Objective = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of represent
 
 
 def outputs(layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Representation (batch, units) and logits (batch, classes) of one model, flat weights (weights,); autograd goes
-    through."""
+    """Representation (batch, units) and logits (batch, classes) of one model with flat weights; differentiable."""
     return _forward(layers, _parameters(layers, weights), x)
 
 
 def forward(layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """What some layers make of their input; autograd goes through."""
+    """The output of some layers for an input; differentiable."""
     return outputs(layers, weights, x)[1]
 
 
@@ -62,7 +61,7 @@ def _forward(layers: nn.Sequential, parameters: list[Parameters], x: torch.Tenso
 
 
 def _passes(layers: nn.Sequential) -> list[list[nn.Module]]:
-    """The layers one by one, but a convolution together with a pooling and a rectifier behind it."""
+    """The layers one by one, but a convolution together with the pooling and the ReLU that follow it."""
     passes: list[list[nn.Module]] = []
     for layer in layers:
         last = passes[-1] if passes else []
@@ -123,7 +122,7 @@ class _Convolution(torch.autograd.Function):
 
 
 def _channels_last(x: torch.Tensor) -> np.ndarray:
-    """(n, channels, height, width) as (n, height, width, channels), copied only if it does not lie like that."""
+    """(n, channels, height, width) as (n, height, width, channels), copied only if memory is laid out differently."""
     return np.ascontiguousarray(x.detach().permute(0, 2, 3, 1).numpy())
 
 

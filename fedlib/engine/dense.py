@@ -1,8 +1,8 @@
 """Dense networks: stacked weights (clients, weights) in, stacked results out; the loops are in `compiled.dense_loops`.
 
-Samples carry the column of ones that meets the biases, (..., inputs + 1). A loss may be any function of representation
-and logits: autograd follows it back to these two, and from there on the gradient is written out, straight into the flat
-layout. (Layer by layer, autograd would allocate a full gradient for every slice.)
+Samples have a last column of ones, which multiplies the biases, (..., inputs + 1). A loss may be any function of
+representation and logits: autograd differentiates it by these two, and from there on the gradient is computed by hand,
+straight into the flat layout. (Layer by layer, autograd would allocate a full gradient for every slice.)
 """
 
 import numpy as np
@@ -64,7 +64,7 @@ def stacked_gradients(
     l2: float = 0.0,
     losses: np.ndarray = NO_LOSSES,
 ) -> torch.Tensor:
-    """`gradients` for equally many samples of each client: rows and share are (clients, batch)."""
+    """`gradients` where all clients have the same number of samples: rows and share are (clients, batch)."""
     ends = np.arange(len(rows) + 1) * rows.shape[1]
     return gradients(blocks, weights, x, y, rows.flatten(), share.flatten(), ends[:-1], ends[1:], l2, losses)
 
@@ -78,7 +78,7 @@ def softmax_difference(
     share: torch.Tensor,
     l2: float,
 ) -> torch.Tensor:
-    """Gradient at `weights` less that at `reference` on the same samples, for one linear layer."""
+    """Gradient at `weights` minus that at `reference` on the same samples, for one linear layer."""
     out = torch.empty(weights.shape)
     reference = reference[:1] if reference.stride(0) == 0 else reference
     arrays = (tensor.contiguous().numpy() for tensor in (weights, reference, x, rows, share))
@@ -88,7 +88,7 @@ def softmax_difference(
 
 def outputs(blocks: list[Block], weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Representation (clients, batch, units) and logits (clients, batch, classes) of x (clients, batch, inputs + 1);
-    with a way back to the weights where a gradient is wanted."""
+    differentiable by the weights."""
     if torch.is_grad_enabled() and weights.requires_grad:
         return _Outputs.apply(weights, x, blocks)  # type: ignore[return-value]
     return ForwardPass(blocks, weights, x).outputs()
@@ -106,7 +106,7 @@ class _Outputs(torch.autograd.Function):
 
 
 class ForwardPass:
-    """A forward pass that is remembered for the way back."""
+    """A forward pass whose values are kept for the backward pass."""
 
     def __init__(self, blocks: list[Block], weights: torch.Tensor, x: torch.Tensor):
         self.table, self.weights, self.batch = _table(blocks), weights.contiguous().numpy(), x.shape[1]
@@ -125,7 +125,7 @@ class ForwardPass:
         return torch.from_numpy(part).unflatten(1, (self.batch, width))
 
     def gradient(self, representation_error: torch.Tensor, logits_error: torch.Tensor) -> torch.Tensor:
-        """The gradient (clients, weights) for derivatives by representation and logits. Uses the pass up."""
+        """The gradient (clients, weights) for derivatives by representation and logits. Overwrites the kept values."""
         out = torch.empty(self.weights.shape)
         errors = (error.contiguous().numpy() for error in (logits_error, representation_error))
         loops.backward(self.table, self.weights, self.offsets, self.scratches, *errors, out.numpy())

@@ -1,4 +1,4 @@
-"""What a model makes of samples, and the scores it gets for that. Weights and samples in: no federation is needed."""
+"""Outputs of a model on samples, and its scores. These functions take weights and samples, not a federation."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,9 +1,9 @@
 """Arithmetic on tensors whose digits do not depend on the processor.
 
-torch multiplies with MKL, which takes other kernels on Intel's processors than on AMD's even when told to stay with
-AVX2. NumPy multiplies with OpenBLAS, which keeps to the kernels it is told (`numerics` names them), and is faster on
-the skinny matrices of this field. Square roots, exponentials and logarithms of whole tensors likewise: torch asks MKL,
-which approximates; NumPy rounds alike everywhere. (torch's `softmax` and `cross_entropy` have no such trouble.)
+torch multiplies with MKL, which uses different kernels on Intel and AMD processors even when restricted to AVX2. NumPy
+multiplies with OpenBLAS, which keeps to the kernels it is told (`numerics` names them) and is faster on the narrow
+matrices of this field. The same holds for square roots, exponentials and logarithms of whole tensors: torch calls MKL,
+which approximates; NumPy rounds alike everywhere. (torch's `softmax` and `cross_entropy` do not have this problem.)
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a @ b for matrices or stacks of matrices of equal length; autograd goes through."""
+    """a @ b for matrices or stacks of matrices of equal length; differentiable."""
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return _Product.apply(a, b)  # type: ignore[return-value]
     return torch.from_numpy(np.matmul(a.numpy(), b.numpy()))
@@ -32,12 +32,12 @@ class _Product(torch.autograd.Function):
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """x @ weight.T + bias, as `torch.nn.functional.linear`; autograd goes through."""
+    """x @ weight.T + bias, as `torch.nn.functional.linear`; differentiable."""
     return _Linear.apply(x, weight) + bias  # type: ignore[operator]
 
 
 class _Linear(torch.autograd.Function):
-    """Apart from `_Product` only in that the gradient of the weights comes out laid out as the weights are."""
+    """As `_Product`, but the gradient of the weights has the memory layout of the weights."""
 
     @staticmethod
     def forward(context, x, weight):
@@ -63,7 +63,7 @@ def root(x: torch.Tensor) -> torch.Tensor:
 
 
 def exponential(x: torch.Tensor) -> torch.Tensor:
-    """exp of each element; autograd goes through."""
+    """exp of each element; differentiable."""
     return _Exponential.apply(x)  # type: ignore[return-value]
 
 

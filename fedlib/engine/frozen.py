@@ -1,8 +1,7 @@
-"""What models that stay as they are make of the clients' samples: for methods that keep a frozen model beside the
-trained one.
+"""Outputs of frozen models on the clients' samples, for methods that keep a frozen model beside the trained one.
 
-Such a model has one output for each sample, so several local epochs need it only once: it is computed before training
-and looked up by row. Cropped and flipped samples differ from step to step; for these it is computed anew.
+A frozen model's output for a sample never changes, so several local epochs need it only once: it is computed before
+training and looked up by row. Cropped and flipped samples differ from step to step; for these it is computed each time.
 """
 
 from collections.abc import Callable
@@ -37,7 +36,7 @@ def frozen_outputs(
 def frozen_representations(
     federation: Federation, models: torch.Tensor, clients: np.ndarray
 ) -> Callable[[Batch, torch.Tensor], torch.Tensor]:
-    """What each client's frozen model (clients, weights) makes of its samples in a batch, (clients, batch, units).
+    """Representations of a batch's samples by each client's frozen model (clients, weights): (clients, batch, units).
 
     The function that is returned takes the batch and the frozen models of the batch's clients.
     """

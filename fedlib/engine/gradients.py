@@ -68,7 +68,7 @@ def head_gradients(federation: Federation, weights: torch.Tensor, clients: Clien
     """Full-batch gradient of each client's objective for the last layer, (clients, outputs * (inputs + 1)).
 
     It is error times representation, so one forward pass gives it and nothing is propagated back through the layers
-    below. A client is looked at alone: its gradient does not depend on who else is asked.
+    below. Each client is computed alone: its gradient does not depend on the other clients.
     """
     head = federation.network.head.view(weights).flatten()
     gradients = threads.share_out(lambda client: _head_gradient(federation, weights, client), clients)

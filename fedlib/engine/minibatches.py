@@ -24,7 +24,7 @@ class Work:
     momentum: Decay = 0.0  # 0 is plain SGD; the velocity starts at zero in every round
     decay: Share = 1.0  # the rate is multiplied by this after each epoch; 1 keeps it
     weight_decay: NonNegative = 0.0  # times the weights, added to every gradient
-    epochs_done: Whole = 0  # passes made earlier in this round: a client visited again goes on with the next order
+    epochs_done: Whole = 0  # passes made earlier in this round: a client visited again continues with the next order
 
     def __post_init__(self):
         check_fields(self)
@@ -41,7 +41,7 @@ class Work:
         return largest if self.batch is None else self.batch if self.steps else min(self.batch, largest)
 
     def samples(self, sizes: torch.Tensor) -> int:
-        """Samples that clients of these sizes pass through, all steps together."""
+        """Samples that clients of these sizes process, all steps together."""
         if self.steps is not None:
             return self.steps * (int(sizes.sum()) if self.batch is None else len(sizes) * self.batch)
         return (self.epochs or 1) * int(sizes.sum())
@@ -139,7 +139,7 @@ def draw(
 def _full_batches(
     federation: Federation, clients: np.ndarray, counts: np.ndarray, spans: np.ndarray, rates: np.ndarray
 ) -> Minibatches:
-    """All rows of each client, named once and taken in every step."""
+    """All rows of each client, listed once and used in every step."""
     rows = [federation.rows[client].numpy() for client in clients]
     last = np.cumsum([len(client_rows) for client_rows in rows])
     first = np.concatenate([[0], last[:-1]])
@@ -172,6 +172,6 @@ def _rates(
 
 
 def _epochs(work: Work, size: int, count: int) -> np.ndarray:
-    """Passes over the data that lie behind each step; batches with replacement make no passes."""
+    """Passes over the data completed before each step; batches with replacement make no passes."""
     per_epoch = count if work.epochs is None or work.batch is None else -(-size // work.batch)
     return np.arange(count) // max(1, per_epoch)

@@ -53,7 +53,7 @@ def gradient(
 
 @dataclass(frozen=True)
 class OneBatch:
-    """The step at hand, for one client: the counterpart of `Batch`."""
+    """The minibatch of one step of one client: the counterpart of `Batch`."""
 
     gradient: Gradient
     rate: float

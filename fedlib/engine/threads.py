@@ -1,8 +1,7 @@
 """Threads that train clients side by side inside one process.
 
 A client is trained by one thread from start to end and every product runs on one core, so the result does not depend on
-the number of threads. Worker processes of a study get one thread each (FEDLIB_THREADS=1): cores are never shared out
-twice.
+the number of threads. Worker processes of a study get one thread each (FEDLIB_THREADS=1), so no core is used twice.
 """
 
 import os
@@ -34,8 +33,8 @@ def threads() -> int:
 def share_out(task: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """task(item) for each item, in order of the items; on several threads where there are several items and cores.
 
-    A task that shares out work itself does it on its own thread: its colleagues are busy, and waiting for them would
-    never end.
+    A task that itself calls `share_out` does that work on its own thread: waiting for the other threads, which are
+    busy, would be a deadlock.
     """
     items = list(items)
     width = min(threads(), len(items))

@@ -1,4 +1,4 @@
-"""Local training of many clients at once, and the step of plain averaging.
+"""Local training of many clients at once, and the plain average of their models.
 
 A client's training depends on nothing but the client: everything that belongs to it travels in a `Cohort`, so splitting
 a cohort over threads or into parts that fit into memory can never misassign it.
@@ -17,7 +17,7 @@ from fedlib.engine.exact import weighted_sum
 from fedlib.engine.minibatches import Minibatches, Work, draw
 from fedlib.problem import Federation
 
-# Stacked clients share a chunk whose weights and samples stay in the cache, also of two processes.
+# Clients are stacked in chunks whose weights and samples stay in the cache, even if two processes share it.
 CHUNK_BYTES = 8 * 2**20
 STACK_BYTES = 2**30  # averaging trains a cohort in parts whose models fit into this, however large the cohort
 
@@ -74,7 +74,7 @@ def _rows(vectors: torch.Tensor, count: int) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What came of a cohort, one row per client."""
+    """The result of training a cohort, one row per client."""
 
     weights: torch.Tensor
     memory: Memory
@@ -98,7 +98,7 @@ def train(
     Clients descend the gradients of their minibatches, plus the cohort's `correction` and `proximal` * (weights -
     start). `step(weights, memory, batch)` replaces the gradient by any direction: it gets the stacked weights and
     memory of the clients that take the step and returns the direction to descend and the memory that it changes.
-    `losses` asks for the mean loss that each client sees on its way.
+    `losses` asks for the mean loss that each client sees while training.
     """
     if federation.network.dense and step is None:
         return _train_compiled(federation, cohort, work, round, proximal, losses)
@@ -110,7 +110,7 @@ def _plain_step(weights: torch.Tensor, memory: Memory, batch: Batch) -> tuple[to
 
 
 def _shift(cohort: Cohort, proximal: float) -> torch.Tensor | None:
-    """What is added to every gradient beside multiples of the weights: one row for all clients where that is enough."""
+    """What is added to every gradient besides multiples of the weights; a single row if it is the same for all."""
     if not proximal:
         return None if cohort.correction is None else _compact(cohort.correction)
     pulled = -proximal * _compact(cohort.weights)
@@ -259,8 +259,8 @@ def _batch(
     one_rate: bool,
     wants_losses: bool,
 ) -> Batch:
-    """The minibatches of these steps. Stacked ones are padded to one width, and a rate is one number or a column,
-    whoever trains beside them: both change how sums are rounded, and company must not."""
+    """The minibatches of these steps. The padded width of stacked ones, and whether the rate is one number or a column,
+    change how sums are rounded; so neither may depend on which other clients are in the chunk."""
     network = federation.network
     width = work.width(federation) if network.dense else int((minibatches.last - minibatches.first)[steps].max())
     places, share = minibatches.stacked(steps, width)
@@ -275,7 +275,7 @@ def _batch(
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """The average of a cohort's models, and what else came of its clients."""
+    """The average of a cohort's models, and the other results of its clients."""
 
     weights: torch.Tensor  # (weights,)
     memory: Memory  # this and the rest as in `Trained`
@@ -294,7 +294,7 @@ def train_mean(
     proximal: float = 0.0,
     losses: bool = False,
 ) -> Averaged:
-    """sum_i shares_i * w_i of the trained clients, in bounded memory: the step of plain averaging."""
+    """sum_i shares_i * w_i of the trained clients, in bounded memory."""
     width = max(1, STACK_BYTES // (4 * cohort.weights.shape[1]))
     parts = [slice(first, first + width) for first in range(0, len(cohort.clients), width)]
     options = {"step": step, "proximal": proximal, "losses": losses}
@@ -302,7 +302,7 @@ def train_mean(
     for part in parts:
         trained = train(federation, cohort if len(parts) == 1 else cohort.part(part), work, round, **options)
         means.append(weighted_sum(shares[part], trained.weights))
-        rest.append(replace(trained, weights=trained.weights[:0]))  # the models themselves are let go
+        rest.append(replace(trained, weights=trained.weights[:0]))  # frees the models themselves
     memory = {name: torch.cat([trained.memory[name] for trained in rest]) for name in cohort.memory}
     steps, seen = np.concatenate([trained.steps for trained in rest]), torch.cat([trained.losses for trained in rest])
     return Averaged(reduce(torch.add, means), memory, steps, seen)

@@ -1,9 +1,9 @@
-"""From measured numbers to verdicts: what a paper prints, what came out here, and whether the two agree.
+"""From measured numbers to verdicts: what a paper prints, what we measured, and whether the two agree.
 
 - `ledger`: what the papers print, joined with the numbers of a report. Call `load(paper)` for a paper and its entries,
   `judge(entry, report)` for one verdict, `write(report, papers, scale)` for all of them. Its docstring has the format.
 - `entries`: what the papers print (`papers/<paper>/paper.yaml`), read and validated.
-- `facts`: the parameters that numbers were computed with, what claims need of them, what printed numbers belong to.
+- `facts`: the parameters that numbers were computed with, what claims need of them, settings of printed numbers.
 - `checks`: a sentence of a paper as comparisons. `CHECKS` holds those that a YAML file may name; `audit` makes the
   frame of an audit: quantity, printed, found, holds.
 - `claims`: comparisons judged, and the verdict of a claim by its quantifier. Call `decide(comparisons, quantifier)`.

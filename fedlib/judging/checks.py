@@ -1,11 +1,11 @@
 """Named checks: a sentence of a paper as a list of comparisons.
 
-A check takes a tidy frame (one row per unit and setting) and says which differences speak for the sentence; `claims`
-judges them. Every comparison that the sentence asks for is in the list: what was not run, or cannot be compared, says
-so and is not dropped. The options of a claim are those of its check and of `Pairing`, and `where`, which restricts the
+A check takes a tidy frame (one row per unit and setting) and says which differences support the sentence; `claims`
+judges them. Every comparison that the sentence asks for is in the list: one that was not run, or cannot be made, is
+marked and not dropped. The options of a claim are those of its check and of `Pairing`, and `where`, which restricts the
 rows; call `comparisons(check, frame, unit, options)`.
 
-`over` names the axes along which a sentence is repeated, with the levels it speaks about, or `all` that were measured:
+`over` names the axes along which a sentence is repeated, with the levels it is about, or `all` that were measured:
 {participation: [5, 10]}, {round: all}. Levels of several axes are combined.
 """
 
@@ -30,7 +30,7 @@ NEEDS_MARGIN = ("near", "flat")  # checks that ask for differences within the cl
 
 
 def rows_where(frame: pd.DataFrame, where: dict[str, list] | None) -> pd.DataFrame:
-    """The rows that a sentence speaks about: `where` maps a column to its admitted values."""
+    """The rows that a sentence is about: `where` maps a column to its allowed values."""
     for column, values in (where or {}).items():
         frame = frame[frame[column].isin(values)]
     return frame
@@ -48,7 +48,7 @@ def levels(frame: pd.DataFrame, over: dict[str, Any]) -> Iterator[tuple[str, pd.
 
 
 def named(axis: str, level: Hashable) -> str:
-    """A word stands for itself, a number needs its axis."""
+    """A level in words: a string as it is, a number with its axis."""
     return level if isinstance(level, str) else f"{axis} {level:g}"
 
 
@@ -60,9 +60,9 @@ class Pairing:
     value: str
     lower_is_better: bool = False
     times: float = 1.0  # the better side must be this many times as good
-    in_every: str | None = None  # an axis inside a unit, such as factory: its worst member stands for the unit
-    reached: str | None = None  # column that says whether a run arrived; `value` is then what it needed, or at least
-    guess: str | None = None  # column with the score up to which a model knows no more than a guess
+    in_every: str | None = None  # an axis inside a unit, such as factory: its worst member represents the unit
+    reached: str | None = None  # column that says whether a run reached the target; `value` is what it needed, at least
+    guess: str | None = None  # column with the score up to which a model is no better than guessing
 
     @property
     def exact(self) -> bool:
@@ -97,13 +97,13 @@ class Pairing:
         return Comparison(label, run.differences, exact=self.exact, note=note, ours_short=ours, theirs_short=theirs)
 
     def by_unit(self, side: pd.DataFrame, column: str | None = None) -> pd.Series:
-        """One number per unit (and member of `in_every`): what is nested deeper is averaged first."""
+        """One number per unit (and member of `in_every`), the mean over everything inside it."""
         names = [*UNITS[self.unit], *([self.in_every] if self.in_every else [])]
         if names:
             return side.groupby(names)[column or self.value].mean().astype(float)
         numbers = side[column or self.value].dropna()
         if len(set(numbers)) > 1:
-            raise ValueError(f"an exact comparison needs one number a side, not {numbers.tolist()}")
+            raise ValueError(f"an exact comparison needs one number per side, not {numbers.tolist()}")
         return pd.Series([numbers.iloc[0]] if len(numbers) else [], dtype=float)
 
     def _worst_inside(self, gains: pd.Series, near: bool) -> pd.Series:
@@ -162,8 +162,8 @@ def gap_grows(
 ) -> list[Comparison]:
     """The lead of `first` over the best of `others` grows from each level of an axis to the next.
 
-    What must be positive is the smaller of two numbers: how much the lead grows, and the lead itself. A deficit that
-    shrinks is no lead that grows.
+    The smaller of two numbers must be positive: how much the lead grows, and the lead itself. A shrinking deficit is
+    not a growing lead.
     """
     ((axis, listed),) = along.items()
     leads = {level: _lead(frame[frame[axis] == level], pairing, key, first, others) for level in listed}
@@ -177,14 +177,14 @@ def gap_grows(
 
 
 def _lead(here: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list) -> pd.Series:
-    """Of the first over the best rival, unit by unit, where all of them were run."""
+    """The lead of the first over the best rival, unit by unit, where all of them were run."""
     sides = {name: pairing.by_unit(here[here[key] == name]) for name in (first, *others)}
     table = pd.DataFrame(sides).dropna()
     return table[first] - table[others].max(axis=1)
 
 
 def at_least(frame: pd.DataFrame, pairing: Pairing, least: float, over: dict[str, Any]) -> list[Comparison]:
-    """The value is `least` or more at every level; a unit whose value is blank did not arrive and counts against."""
+    """The value is `least` or more at every level; a unit without a value never arrived and counts against."""
     comparisons = []
     for place, here in levels(frame, over):
         numbers = pairing.by_unit(here) - least
@@ -199,9 +199,10 @@ def stays_below(frame: pd.DataFrame, pairing: Pairing, limit: float, over: dict[
     """Every single value is below `limit`, at every level: one that reaches it refutes the sentence."""
     comparisons = []
     for place, here in levels(frame, over):
-        room = limit - here[pairing.value].max()
-        blank = "not run" if pd.isna(room) else ""
-        comparisons.append(Comparison(place, pd.Series([room]), exact=True, blank=blank, note=f"{len(here)} values"))
+        distance = limit - here[pairing.value].max()
+        blank = "not run" if pd.isna(distance) else ""
+        note = f"{len(here)} values"
+        comparisons.append(Comparison(place, pd.Series([distance]), exact=True, blank=blank, note=note))
     return comparisons
 
 
@@ -259,7 +260,7 @@ def _split(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Audited:
-    """What an audit says: holds or not, and the quantities that decided, printed and found."""
+    """The result of an audit: holds or not, and the quantities that decided, printed and found."""
 
     verdict: str
     reported: str
@@ -267,19 +268,20 @@ class Audited:
 
 
 def audit(*rows: tuple) -> pd.DataFrame:
-    """What `statement` reads: rows of (quantity, printed, found, holds)."""
+    """The frame that `statement` reads, from rows of (quantity, printed, found, holds)."""
     return pd.DataFrame(rows, columns=["quantity", "printed", "found", "holds"])
 
 
 def statement(frame: pd.DataFrame) -> Audited:
-    """An audit worked out in a notebook: columns quantity, printed, found and holds, one row per quantity."""
+    """The result of an audit, from columns quantity, printed, found and holds, one row per quantity."""
     if frame.empty:
         return Audited("not run", "", "")
-    holds = frame["holds"].eq(True)  # a blank does not hold
+    holds = frame["holds"].eq(True)  # a missing value does not hold
     decisive = frame[~holds] if not holds.all() else frame
-    found = "; ".join(f"{row.quantity}: {_short(row.found)}" for row in decisive.head(4).itertuples())
-    printed = "; ".join(f"{row.quantity}: {_short(row.printed)}" for row in decisive.head(4).itertuples())
-    return Audited("holds" if holds.all() else "does not hold", printed, found)
+    rows = list(decisive.head(4).itertuples())
+    printed = "; ".join(f"{row.quantity}: {_short(row.printed)}" for row in rows)
+    computed = "; ".join(f"{row.quantity}: {_short(row.found)}" for row in rows)
+    return Audited("holds" if holds.all() else "does not hold", printed, computed)
 
 
 def _short(value: Any) -> str:

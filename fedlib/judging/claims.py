@@ -1,11 +1,12 @@
-"""From comparisons to the verdict of a claim. `checks` turns data into comparisons; here they are judged, all alike.
+"""From comparisons to the verdict of a claim. `checks` turns data into comparisons; here all are judged by one rule.
 
-One comparison *holds* where the interval of its differences lies above the margin (or, for "near", inside it), is
-*reversed* where it lies below (outside), else *undecided*; fewer than three units decide nothing. A claim is
+One comparison *holds* if the interval of its differences lies above the margin (or, for "near", inside it); it is
+*reversed* if the interval lies below (outside), and *undecided* otherwise; fewer than three units decide nothing. A
+claim is
 
-- *reproduced* where its quantifier is met: all comparisons hold; most of them do (partial conjunction); or their mean;
-- *contradicted* where it fails even if everything undecided held, by reversals that survive Holm's correction;
-- *undecided* otherwise, with what could have been seen and how many units would decide.
+- *reproduced* if its quantifier is met: all comparisons hold; most of them do (partial conjunction); or their mean;
+- *contradicted* if it fails even if everything undecided held, by reversals that survive Holm's correction;
+- *undecided* otherwise, with the smallest detectable effect and the number of units that would decide.
 """
 
 from collections import Counter
@@ -19,19 +20,19 @@ from fedlib.judging.statistics import LEVEL, Estimate, estimate
 
 QUANTIFIERS = ("all", "most", "average")
 OUTCOMES = ("holds", "reversed", "undecided", "not comparable", "not run")
-MANY_UNITS = 30  # from here on trifles become significant: a claim must name a margin that matters
-LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # more comparisons than the first need this many units each
+MANY_UNITS = 30  # from here on tiny effects become significant: a claim must name a margin that matters
+LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # with more than 6 comparisons, each needs at least 5 units
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One difference over units, positive where it speaks for the claim; `blank` says why there is none."""
+    """One difference over units, positive where it supports the claim; `blank` says why there is none."""
 
     label: str
     differences: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
     margin: float | None = None
     near: bool = False  # the claim is that the difference is at most the margin, on either side
-    exact: bool = False  # one number without spread: of a model, of print
+    exact: bool = False  # one number without spread: from a formula, or printed
     resolution: float = 0.0
     ours_short: int = 0  # units in which only the side that the claim favours never arrived ...
     theirs_short: int = 0  # ... and only the other side
@@ -41,7 +42,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Finding:
-    """A comparison, judged: effect, the interval that decided, and the p-values of either direction."""
+    """A judged comparison: effect, the interval that decided, and the p-values of both directions."""
 
     label: str
     outcome: str
@@ -59,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of a claim."""
+    """The verdict of a claim and its comparisons."""
 
     verdict: str
     findings: tuple[Finding, ...]
@@ -78,13 +79,13 @@ class Decision:
 
     @property
     def fewest_units(self) -> int | None:
-        """Of the comparisons that were run; None where all are exact, 0 where none was run."""
+        """The fewest units of the comparisons that were run; None if all are exact, 0 if none was run."""
         counted = [finding.n for finding in self.measured if finding.n]
         return min(counted) if counted else None if self.measured else 0
 
     @property
     def smallest(self) -> Finding | None:
-        """The comparison that speaks least for the claim."""
+        """The comparison that supports the claim least."""
         return min(self.measured, key=_strength, default=None)
 
 
@@ -126,13 +127,13 @@ def judge(comparison: Comparison) -> Finding:
 
 
 def _detectable(seen: Estimate, margin: float, near: bool) -> float | None:
-    """The smallest effect that could have been seen to lie above the margin; "near" asks for no effect."""
+    """The smallest effect that would have been found to lie above the margin; "near" asks for no effect."""
     beyond = seen.detectable()
     return None if near or beyond is None else margin + beyond
 
 
 def _needed(comparison: Comparison, seen: Estimate) -> int | None:
-    """Units that would decide if effect and spread stay as they are; None where no number can be given."""
+    """Units that would decide if effect and spread stay as they are; None if no number can be given."""
     if len(comparison.differences) < 2:
         return None
     margin = comparison.margin or 0.0
@@ -170,7 +171,7 @@ def decide(comparisons: Sequence[Comparison], quantifier: str) -> Decision:
 
 
 def average(comparisons: Sequence[Comparison]) -> Comparison:
-    """The mean of all differences of a unit as one comparison; blank where any of them was not run."""
+    """The mean of all differences of a unit as one comparison; blank if any of them was not run."""
     blanks = [comparison.blank for comparison in comparisons if comparison.blank]
     if blanks or not comparisons:
         return Comparison("average", blank=blanks[0] if blanks else "not run")
@@ -198,7 +199,7 @@ def counted(decision: Decision) -> str:
 
 
 def outlook(decision: Decision, unit: str) -> str:
-    """For an undecided claim: the smallest effect that could have been seen, and the units that would decide."""
+    """For an undecided claim: the smallest detectable effect, and the number of units that would decide."""
     open_ones = [finding for finding in decision.measured if finding.outcome == "undecided"]
     if not open_ones:
         return ""

@@ -8,31 +8,31 @@ from typing import Any
 import pandas as pd
 
 
-def final(frame: pd.DataFrame, keys: list[str], last: int, target: float, value: str = "accuracy") -> pd.DataFrame:
-    """One row per run: each score's mean over the `last` measured rounds, rounds to the target, roughness of `value`.
+def final(frame: pd.DataFrame, keys: list[str], last: int, target: float) -> pd.DataFrame:
+    """One row per run: each score's mean over the `last` measured rounds, rounds to the target accuracy, roughness.
 
-    A run that never reaches the target counts as one round more than it had; `reached` says so.
+    For a run that never reaches the target, `rounds_to_target` is one more than its rounds, and `reached` is false.
     """
     scores = [column for column in frame.select_dtypes("number").columns if column not in (*keys, "seed", "round")]
     rows = []
     for labels, run in frame.groupby([*keys, "seed"], sort=False):
         run = run.sort_values("round")
         names = dict(zip([*keys, "seed"], labels, strict=True))
-        rows.append(names | run[scores].tail(last).mean().to_dict() | _speed_and_roughness(run, value, target))
+        rows.append(names | run[scores].tail(last).mean().to_dict() | _speed_and_roughness(run, target))
     return pd.DataFrame(rows)
 
 
-def _speed_and_roughness(run: pd.DataFrame, value: str, target: float) -> dict[str, Any]:
+def _speed_and_roughness(run: pd.DataFrame, target: float) -> dict[str, Any]:
     """When a run first reaches the target, and how much it jumps from measurement to measurement in its second half."""
-    rounds, reached = rounds_to(run, target, value)
-    roughness = float(run[value].tail(len(run) // 2).diff().std())
+    rounds, reached = rounds_to(run, target)
+    roughness = float(run["accuracy"].tail(len(run) // 2).diff().std())
     return {"rounds_to_target": rounds, "reached": reached, "roughness": roughness}
 
 
-def rounds_to(run: pd.DataFrame, target: float, value: str = "accuracy") -> tuple[int, bool]:
-    """The first measured round of a run at or above the target, and whether there is one; if not, one more than it
-    had."""
-    hits = run.loc[run[value] >= target, "round"]
+def rounds_to(run: pd.DataFrame, target: float) -> tuple[int, bool]:
+    """The first measured round of a run at or above the target, and True; one more than its rounds, and False, if there
+    is none."""
+    hits = run.loc[run["accuracy"] >= target, "round"]
     return (int(hits.min()), True) if len(hits) else (int(run["round"].max()) + 1, False)
 
 

@@ -1,13 +1,12 @@
-"""What papers print, read from `papers/<paper>/paper.yaml`: figures and tables, claims, audits. A wrong file is told
-its line.
+"""What papers print, read from `papers/<paper>/paper.yaml`: figures and tables, claims, audits. Errors name the line.
 
 A claim says in our words what the text says, how often (`quantifier`: all, most, average), over which `unit`, at what
-price (`currency`), what a run `needs` to decide it, each need with its reason, and the check with its options that
-turns data into comparisons. Where the text can be read in several ways, `readings` lists them, the printed one first.
+cost (`currency`), what a run `needs` to decide it, each need with its reason, and the check with its options that turns
+data into comparisons. Where the text can be read in several ways, `readings` lists them, the printed one first.
 
 A printed number belongs to a `setting`, parameters of the notebook with their printed values, or is `not_comparable`
-with a reason. It is compared within half its `rounding`, one step of its last digit, and twice the `deviation` of a
-single run from another, stated beforehand, because print is a single run.
+with a reason. It is compared within half its `rounding`, one step of its last digit, plus twice the `deviation` between
+single runs, stated beforehand, because papers print single runs.
 """
 
 import contextlib
@@ -42,7 +41,7 @@ class PrintedBlock:
     columns: dict[str, list]  # one axis of the data and its values, e.g. {participation: [5, 10]}
     printed: dict[Any, list]  # row name -> one printed value per column: a number, "87..89", "<90", ">0.9" or null
     where: dict[str, Any] = field(default_factory=dict)
-    setting: dict[str, Any] = field(default_factory=dict)  # beside that of the entry
+    setting: dict[str, Any] = field(default_factory=dict)  # in addition to that of the entry
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ class Entry:
     kind: str
     statement: str
     page: str  # the notebook that shows it
-    alt: str = ""  # figures: what one would see
+    alt: str = ""  # figures: what is drawn, for those who cannot see it
     value: str = ""  # figures and tables with printed numbers: column of the data that they print
     printed_in: str = ""  # "%", "s", "rounds"
     scale: float = 1.0  # printed = scale * measured, e.g. 100 for percentages
-    rounding: float = 0.0  # of print, in its units: one step of the last digit
+    rounding: float = 0.0  # in printed units: one step of the last digit
     deviation: float = 0.0  # of a single run, in printed units, stated before ours are run
     blocks: tuple[PrintedBlock, ...] = ()
     setting: dict[str, Any] | None = None  # parameters that the printed numbers belong to ...
@@ -77,7 +76,7 @@ class Entry:
 
     @property
     def tolerance(self) -> float:
-        """How far from print still counts as the same, in printed units."""
+        """How far from the printed number still counts as a match, in printed units."""
         return self.rounding / 2 + 2 * self.deviation
 
 
@@ -115,18 +114,18 @@ def load(paper: str, folder: Path = FOLDER) -> Paper:
     try:
         tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_LineLoader)
     except yaml.YAMLError as error:
-        raise LedgerError(_yaml_complaint(error, name)) from None
+        raise LedgerError(_yaml_message(error, name)) from None
     return _paper(tree, name)
 
 
-def _yaml_complaint(error: yaml.YAMLError, file: str) -> str:
+def _yaml_message(error: yaml.YAMLError, file: str) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{file}, line {error.problem_mark.line + 1}: {error.problem}"
     return f"{file}: {error}"
 
 
 def known_as(paper: str) -> str:
-    """fedgs -> FedGS; a paper without a name of its own in capitals."""
+    """fedgs -> FedGS; a paper without a short name in capitals."""
     return (load(paper).short if paper in papers() else "") or paper.upper()
 
 
@@ -145,7 +144,7 @@ def _mapping(loader: _LineLoader, node: yaml.MappingNode) -> "_Lined":
 
 
 def _refuse_repeated_keys(node: yaml.MappingNode) -> None:
-    """YAML would keep the last of two and lose numbers without a word."""
+    """YAML would silently keep the last of two and lose numbers."""
     seen = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.value in seen:
@@ -182,7 +181,7 @@ def _paper(tree: Any, file: str) -> Paper:
     for entry, raw in zip(entries, tree["entries"], strict=True):
         _require(entry.id.startswith(paper.name + "/"), raw, file, f"id {entry.id!r} must start with '{paper.name}/'")
         for data in [entry.data, *(options.get("data", "") for options in entry.readings.values())]:
-            _require(not data or data in seen, raw, file, f"data: {data!r} is no id of this file")
+            _require(not data or data in seen, raw, file, f"data: {data!r} is not an id of this file")
     return paper
 
 
@@ -201,8 +200,8 @@ def _entry(raw: Any, file: str) -> Entry:
     if entry.kind == "claim":
         _check_claim(entry, raw, file)
     else:
-        mine = [name for name in (*OF_CLAIMS, "options", "readings", "margin") if name in raw and name != "unit"]
-        _require(not mine, raw, file, f"only claims have {', '.join(map(repr, mine))}")
+        misplaced = [name for name in (*OF_CLAIMS, "options", "readings", "margin") if name in raw and name != "unit"]
+        _require(not misplaced, raw, file, f"only claims have {', '.join(map(repr, misplaced))}")
     if blocks:
         _check_printed(entry, raw, file)
     _require(
@@ -230,7 +229,7 @@ def _check_claim(entry: Entry, raw: _Lined, file: str) -> None:
 
 
 def reading_options(entry: Entry, reading: str) -> dict[str, Any]:
-    """The options of a claim's check under one of its readings, "" where it has none."""
+    """The options of a claim's check under one of its readings, "" if it has none."""
     other = entry.readings.get(reading, {})
     return entry.options | {name: value for name, value in other.items() if name != "data"}
 
@@ -293,9 +292,9 @@ def _require_kind(raw: _Lined, name: str, kind: type, file: str) -> None:
         _require(isinstance(raw[name], kind), raw, file, f"{name!r} must be a {wanted}, not {raw[name]!r}")
 
 
-def _require(condition: bool, raw: _Lined, file: str, complaint: str) -> None:
+def _require(condition: bool, raw: _Lined, file: str, message: str) -> None:
     if not condition:
-        raise LedgerError(f"{file}, line {raw.line}: {complaint}")
+        raise LedgerError(f"{file}, line {raw.line}: {message}")
 
 
 def printed_range(cell: float | str) -> tuple[float, float]:
@@ -304,7 +303,7 @@ def printed_range(cell: float | str) -> tuple[float, float]:
         low, high = _bounds(cell)
         if low <= high:
             return low, high
-    raise ValueError(f"{cell!r} is no printed value: write a number, 'low..high', '<high' or '>low'")
+    raise ValueError(f"{cell!r} is not a printed value: write a number, 'low..high', '<high' or '>low'")
 
 
 def _bounds(cell: float | str) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What a run was: the parameters its numbers were computed with, and what claims and printed numbers ask of them.
+"""The parameters that numbers were computed with, and what claims and printed numbers ask of them.
 
 A report keeps the parameters of the notebook as `data/<id>.json` beside `data/<id>.csv`. A claim *needs* some of them
 (a number of rounds, these data); a printed number belongs to a *setting*, the values it was measured with.
@@ -18,7 +18,8 @@ UNITS = "units"  # a need of this name is about the units of the comparisons, no
 class Need:
     """A parameter (or the units) and what it must be.
 
-    A number is a least one, a word must be equal. Of a list, a single parameter must be one, a list must have all.
+    A number is a minimum; a string must be equal. If a list is given, a single parameter must be one of it, and a
+    parameter that is a list must contain all of it.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Checked:
-    """A need beside what the run had."""
+    """A need, and what the run had."""
 
     name: str
     value: Any
@@ -51,13 +52,13 @@ def write_facts(report: Path, id: str, parameters: dict[str, Any]) -> None:
 
 
 def parameters(report: Path, id: str) -> dict[str, Any]:
-    """The parameters behind an entry's numbers; none where the report does not know them."""
+    """The parameters behind an entry's numbers; none if the report does not have them."""
     file = facts_file(report, id)
     return json.loads(file.read_text(encoding="utf-8"))["parameters"] if file.exists() else {}
 
 
 def check(need: Need, have: dict[str, Any]) -> Checked:
-    """Whether the run meets a need; a parameter that is null stands for all there is, which is always enough."""
+    """Whether the run meets a need; a parameter that is null means everything, which is always enough."""
     if need.name not in have:
         return Checked(need.name, need.value, "unknown", False, need.because)
     value = have[need.name]

@@ -1,34 +1,34 @@
 """The ledger: what the papers print, what we measured, and the verdict.
 
-What a paper prints lives in `papers/<paper>/paper.yaml` (`entries`). A report folder holds the measured numbers,
+What a paper prints is in `papers/<paper>/paper.yaml` (`entries`). A report folder holds the measured numbers,
 `data/<id>.csv`, one row per seed, and beside them the parameters they were computed with, `data/<id>.json` (`facts`).
 `judge` joins the two; nothing else decides a verdict. `ledger.json` has one line per entry:
 
     id, paper, kind, statement, page, ours, scale    which entry, and of which report
-    verdict, note                                    the words below, and what else there is to say
+    verdict, note                                    one of the verdicts below, and remarks
     reported, measured      of a claim: None, "12 hold, 1 reversed, of 13"; of an audit: what decided, printed and
                             found; of a figure or table with printed numbers: label -> number
-    effect, interval        of a claim: the comparison that speaks least for it, and [low, high]; None where exact
+    effect, interval        of a claim: the comparison that supports it least, and [low, high]; None if exact
     unit, seeds             what numbers are repeated over, and how often (the fewest of all comparisons)
-    quantity, quantifier, currency, margin           of a claim: what is compared, how often it must hold, at what price
+    quantity, quantifier, currency, margin           of a claim: what is compared, how often it must hold, at what cost
     counts                  of a claim: {holds, reversed, undecided, not comparable, not run, of}
                             of printed numbers: {matches, differs (ours higher), ..., of}
     comparisons             of a claim: [{label, effect, interval, n, outcome, margin, near, detectable, needed, note}];
-                            effects are positive where they speak for the claim, in the unit of `quantity`. A `near` one
+                            effects are positive where they support the claim, in the unit of `quantity`. A `near` one
                             holds inside +-margin; the others above it. `interval` is the one that decided (95%; of
-                            "near" 90%), None for exact and single values; effect is None where nothing was compared
-    averaged                of a claim about the average: the same for the mean of all comparisons, else None
+                            "near" 90%), None for exact and single values; effect is None if nothing was compared
+    averaged                of a claim about the average: the same for the mean of all comparisons; otherwise None
     needs                   of a claim: [{name, value, have, met, because}]
     readings                of a claim with several: [{reading, verdict, measured, effect, interval, counts,
                             comparisons}], the printed reading, whose verdict is the claim's, first
     cells                   of printed numbers: [{label, reported, measured, interval, n, verdict, why}]; `why` says
                             what keeps a number from being compared
-    printed_in              "%", "s", "rounds": the unit of print
+    printed_in              "%", "s", "rounds": the unit of the printed numbers
 
 Verdicts. Claims: reproduced, contradicted, undecided, not judged at this scale. Printed numbers: matches, differs (ours
-higher), differs (ours lower), undecided; not comparable where the run is not in the printed setting. A whole table:
-differs, undecided, matches or not comparable, whichever of them comes first among its numbers. Audits: holds, does not
-hold. Figures without printed numbers: regenerated; schematics: redrawn. Anything without numbers here: not run.
+higher), differs (ours lower), undecided; not comparable if the run is not in the printed setting. A whole table: the
+first of differs, undecided, matches, not comparable that any of its numbers has. Audits: holds, does not hold. Figures
+without printed numbers: regenerated; schematics: redrawn. Anything without numbers in the report: not run.
 """
 
 import json
@@ -114,8 +114,8 @@ def judge(entry: Entry, report: Path) -> dict[str, Any]:
         return line | {"note": _join(entry.note, "Its numbers are not in this report.")}
     seeds = int(frame["seed"].nunique()) if "seed" in frame else None
     if entry.kind == "audit":
-        said = checks.statement(frame)
-        return line | {"verdict": said.verdict, "reported": said.reported, "measured": said.measured}
+        audited = checks.statement(frame)
+        return line | {"verdict": audited.verdict, "reported": audited.reported, "measured": audited.measured}
     if entry.kind == "schematic":
         return line | {"verdict": "redrawn"}
     if not entry.blocks:
@@ -127,8 +127,8 @@ def judge(entry: Entry, report: Path) -> dict[str, Any]:
     counts = {verdict: counter[verdict] for verdict in CELL_VERDICTS} | {"of": len(cells)}
     reasons = "; ".join(dict.fromkeys(cell["why"] for cell in cells if cell["verdict"] == NOT_COMPARABLE))
     note = _join(entry.note, f"Not comparable: {reasons}." if reasons else "")
-    found = {"seeds": seeds, "cells": cells, "counts": counts, "verdict": overall(verdicts), "note": note}
-    return line | columns | found
+    compared = {"seeds": seeds, "cells": cells, "counts": counts, "verdict": overall(verdicts), "note": note}
+    return line | columns | compared
 
 
 def _blank(entry: Entry) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _join(*parts: str) -> str:
 
 
 def _claim(entry: Entry, report: Path) -> dict[str, Any]:
-    """What is particular to a claim's line: that of its first reading, and beside it what the others say."""
+    """The part of a line that only claims have: by the first reading, with the verdicts of the others added."""
     lines = {reading: _reading(entry, report, reading) for reading in entry.readings or [""]}
     first, *others = lines
     if not others:
@@ -210,7 +210,7 @@ def _reading(entry: Entry, report: Path, reading: str) -> dict[str, Any]:
 
 
 def decide(entry: Entry, frame: pd.DataFrame, parameters: dict[str, Any], reading: str = "") -> Decision:
-    """The comparisons of a claim on these data, judged, whatever the claim needs."""
+    """The comparisons of a claim on these data, judged, whether or not its needs are met."""
     resolution = facts.resolution(entry.resolution, parameters)
     options = reading_options(entry, reading)
     margin = 0.0 if entry.margin is None and "times" in options else entry.margin  # a factor is a margin
@@ -220,7 +220,7 @@ def decide(entry: Entry, frame: pd.DataFrame, parameters: dict[str, Any], readin
 
 
 def check_needs(entry: Entry, decision: Decision, parameters: dict[str, Any]) -> list[Checked]:
-    """The needs of a claim beside what the run had, and with them the units that any comparison needs."""
+    """The needs of a claim and what the run had, including the units that any comparison needs."""
     units = decision.fewest_units
     have = parameters | ({} if units is None else {UNITS: units})
     needs = [need for need in entry.needs if need.name != UNITS or units is not None]
@@ -310,7 +310,7 @@ def _compare_block(
 
 
 def _elsewhere(setting: dict[str, Any], parameters: dict[str, Any]) -> str:
-    """In what the run differs from the printed setting, in words; nothing where it does not."""
+    """How the run differs from the printed setting, in words; empty if it does not."""
     differing = facts.differing(setting, parameters).items()
     return "; ".join(f"{name} {_word(ours)}, printed {_word(theirs)}" for name, (theirs, ours) in differing)
 
@@ -321,7 +321,7 @@ def _word(value: Any) -> str:
 
 def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, why: str) -> dict[str, Any]:
     columns = checks.UNITS[entry.unit]
-    values = rows.dropna(subset=[entry.value])  # a blank is no measurement
+    values = rows.dropna(subset=[entry.value])
     if values.empty:
         return {"measured": None, "interval": None, "n": 0, "verdict": NOT_RUN, "why": why}
     numbers = (
@@ -336,7 +336,7 @@ def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, why: str) -> 
 
 
 def _against(reported: float | str, tolerance: float, interval: tuple[float, float] | None) -> str:
-    """Two one-sided tests: our 90% interval lies within the tolerance of print, beyond it on one side, or neither."""
+    """Two one-sided tests: our 90% interval lies within the tolerance of the printed value, beyond it, or neither."""
     low, high = printed_range(reported)
     low, high = low - tolerance - 1e-12, high + tolerance + 1e-12
     if interval is None:
@@ -368,7 +368,7 @@ def write(report: Path, names: list[str], scale: str) -> list[dict[str, Any]]:
 
 
 def write_evidence(entry: Entry, report: Path, line: dict[str, Any]) -> None:
-    """The comparisons a claim was judged by, beside the numbers of its figure; one with data of its own keeps those."""
+    """Write the comparisons of a claim that reads the data of another entry; one with its own data keeps those."""
     if line["comparisons"] and entry.data:
         evidence = pd.DataFrame(line["comparisons"])
         evidence[["low", "high"]] = [pair or [None, None] for pair in evidence.pop("interval")]

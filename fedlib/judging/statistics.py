@@ -1,14 +1,14 @@
-"""What differences between paired runs say: intervals, tests, families of tests, races that not everybody finishes.
+"""Statistics of differences between paired runs: intervals, tests, families of tests, races that not all runs finish.
 
-A comparison is a difference over independent units (seeds, channel draws, selection problems): units share partition,
-start and participants, so the spread of their difference says more than the spread of either side. Everything here
-follows from the mean difference and its standard error (`estimate`):
+A comparison is a difference over independent units (seeds, channel draws, selection problems): within a unit, both
+sides share partition, start and participants, so their difference varies less than either side. Everything here follows
+from the mean difference and its standard error (`estimate`):
 
     Estimate.interval, above, below       Student's t; a direction is claimed where the 95% interval has left the margin
     Estimate.inside, outside              two one-sided tests at 5%: the 90% interval lies within the margin, or beyond
     holm, most                            many tests at once: any of them, more than half of them
     race                                  rounds to a target that one side, or both, never reach
-    Estimate.detectable, units_needed     what could have been seen, and what it would take to see this much
+    Estimate.detectable, units_needed     the smallest detectable effect, and the units needed to detect this one
 
 Fewer than three units decide nothing: every p-value is 1.
 """
@@ -23,15 +23,15 @@ from scipy import optimize, stats
 
 LEVEL = 0.05
 FEWEST = 3  # units that can decide anything
-POWER = 0.8  # chance with which an effect should be seen that we call detectable
+POWER = 0.8  # an effect is called detectable if it is found with this probability
 ROUNDING = 1e-9  # differences that floating point may leave between equal numbers
-NORMAL_UNITS = 100  # from here on Student's t is as good as normal
+NORMAL_UNITS = 100  # from here on Student's t is practically normal
 MOST_UNITS = 10_000  # beyond this many, "how many units would decide" has no useful answer
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean difference over `n` units and its standard error; an exact one (a model, a printed number) has neither."""
+    """A mean difference over `n` units and its standard error; an exact one (computed or printed) has neither."""
 
     mean: float
     error: float = 0.0
@@ -42,7 +42,7 @@ class Estimate:
         return self.n is None
 
     def interval(self, level: float = LEVEL) -> tuple[float, float] | None:
-        """Confidence interval of the mean, 95% unless told; None where there is none: exact, or a single unit."""
+        """Confidence interval of the mean, by default 95%; None if the estimate is exact, or of a single unit."""
         if self.n is None or self.n < 2:
             return None
         half = _critical(level / 2, self.n) * self.error
@@ -65,7 +65,7 @@ class Estimate:
         return self._tail(abs(self.mean) - margin, tie=False)
 
     def _tail(self, distance: float, tie: bool) -> float:
-        """p-value of one-sided "the mean has passed a point", which lies this far behind it; exact ties as told."""
+        """p-value of the one-sided "the mean exceeds a point", which is this far below it; `tie` decides exact ties."""
         if self.n is None:
             return 0.0 if distance > (-ROUNDING if tie else ROUNDING) else 1.0
         if self.n < FEWEST:
@@ -73,7 +73,7 @@ class Estimate:
         return float(stats.t.sf(distance / self.error, self.n - 1))
 
     def detectable(self) -> float | None:
-        """The smallest effect that this many units with this spread show with 80% probability; None below three."""
+        """The smallest effect found with 80% probability with these units and this spread; None below three units."""
         if self.n is None or self.n < FEWEST:
             return None
         return self.error * _noncentrality(self.n)
@@ -87,16 +87,16 @@ def _critical(tail: float, n: int) -> float:
 
 @cache
 def _noncentrality(n: int, level: float = LEVEL) -> float:
-    """How many standard errors an effect must have to be seen with 80% probability."""
+    """How many standard errors an effect must have to be found with 80% probability."""
     critical = _critical(level / 2, n)
     return float(optimize.brentq(lambda far: stats.nct.sf(critical, n - 1, far) - POWER, 0.0, 100.0))
 
 
 def estimate(differences: np.ndarray | pd.Series, resolution: float = 0.0) -> Estimate:
-    """Mean and standard error of one difference per unit, in whatever order they come.
+    """Mean and standard error of one difference per unit; their order does not matter.
 
-    The error is never so small that an interval would be narrower than the resolution of the measurement (rounds that
-    are measured every k-th) on either side of the mean.
+    The error is never so small that the interval would be narrower than the resolution of the measurement (every k-th
+    round) on either side of the mean.
     """
     values = np.sort(np.asarray(differences, dtype=float))
     n = len(values)
@@ -108,7 +108,7 @@ def estimate(differences: np.ndarray | pd.Series, resolution: float = 0.0) -> Es
 
 
 def units_needed(distance: float, deviation: float, level: float = LEVEL) -> int | None:
-    """Units with which an effect this far from the margin is seen with 80% probability; None: more than anyone has."""
+    """Units with which an effect this far from the margin is found with 80% probability; None: too many to run."""
     if deviation <= 0:
         return FEWEST
     quantiles = stats.norm.isf(level / 2) + stats.norm.ppf(POWER)
@@ -125,7 +125,7 @@ def units_needed(distance: float, deviation: float, level: float = LEVEL) -> int
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """p-values adjusted by Holm: those at or below 5% stand together, whichever of the others are true."""
+    """p-values adjusted by Holm: with 95% confidence, all those at or below 5% are right."""
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -135,15 +135,15 @@ def holm(p_values: list[float]) -> list[float]:
 
 
 def more_than_half(count: int) -> int:
-    """The least number that is most of `count`."""
+    """The smallest number that is more than half of `count`."""
     return count // 2 + 1
 
 
 def most(p_values: list[float]) -> float:
     """p-value of "more than half of these hold": the partial conjunction of Benjamini and Heller.
 
-    As many of the best as may be true anyway are set aside; Simes's test asks the rest whether one more holds. It is
-    valid for independent and for positively dependent comparisons, such as those that share a method.
+    The best half is set aside; Simes's test then asks whether at least one of the rest holds. It is valid for
+    independent and for positively dependent comparisons, such as those that share a method.
     """
     left = sorted(p_values)[more_than_half(len(p_values)) - 1 :]
     return float(stats.false_discovery_control(left).min())
@@ -154,7 +154,7 @@ def most(p_values: list[float]) -> float:
 
 @dataclass(frozen=True)
 class Race:
-    """Differences in favour of `ours` where at least one side arrived; in how many units which side fell short."""
+    """Differences in favour of `ours` where at least one side arrived, and how often a side did not."""
 
     differences: pd.Series
     ours_short: int
@@ -165,8 +165,8 @@ class Race:
 def race(ours: pd.DataFrame, theirs: pd.DataFrame, ratio: float = 1.0) -> Race:
     """Two frames by unit with `value` (rounds, transfers) and `arrived`: theirs - ratio * ours, unit by unit.
 
-    A side that never arrived has the least that it would have needed as its value: a bound, which counts against it. A
-    unit in which neither arrived compares nothing.
+    The value of a side that never arrived is the least that it would have needed, a bound that counts against it. A
+    unit in which neither arrived is left out.
     """
     both = ours.add_suffix("_ours").join(theirs.add_suffix("_theirs"), how="inner").sort_index()
     arrived = both[["arrived_ours", "arrived_theirs"]].astype(bool)

@@ -1,8 +1,8 @@
-"""How many models are sent per round, counted from who sends it to whom (FedSR, Table III, in units of one model).
+"""How many models are sent per round, counted from who sends them to whom (FedSR, Table III, in units of one model).
 
 The printed costs divide into whole rounds under one rule: a model counts whenever a device sends it and whenever the
-cloud exchanges it with its partners; what an edge server hands down to its own devices is free. Without that rule
-HierFAVG costs nearly twice as much. Both counts are here.
+cloud exchanges it with its partners; what an edge server sends to its own devices is free. Without that rule HierFAVG
+costs nearly twice as much. Both counts are here.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ Hop = tuple[str, str]  # sender, receiver: cloud, edge or device
 
 
 def star_hops(algorithm: Algorithm, clusters: list[int]) -> Iterator[Hop]:
-    """FedAvg and its kin: the cloud sends the model to each device and gets each back."""
+    """FedAvg and similar methods: the cloud sends the model to each device, and each sends its model back."""
     for _ in range(sum(clusters)):
         yield "cloud", "device"
         yield "device", "cloud"
@@ -70,5 +70,5 @@ def hops(algorithm: Algorithm, devices: int) -> list[Hop]:
 
 
 def per_round(algorithm: Algorithm, devices: int, edge_broadcasts: bool = False) -> int:
-    """Models sent per round, as Table III counts them; or with what edge servers send to their devices."""
+    """Models sent per round, as Table III counts them; `edge_broadcasts` adds what edge servers send to devices."""
     return sum(edge_broadcasts or hop != ("edge", "device") for hop in hops(algorithm, devices))

@@ -1,7 +1,7 @@
-"""The five papers, a package each, all of the same shape: what only the notebooks of that paper need.
+"""The five papers, one package each, all of the same shape: what only the notebooks of that paper need.
 
 - `paper.yaml`: what the paper prints, its claims as named checks, audits of its arithmetic (`fedlib.judging.ledger`).
-- `experiments`: settings and lists of runs, or sweeps where nothing is trained.
+- `experiments`: settings, lists of runs, and computations without training.
 - `results`: numbers for tables, from the tidy frames that the runs return.
 - `pictures`: figures, sliders included.
 - `audits`: checks of the paper's own arithmetic, as frames with quantity, printed, found and holds.

@@ -9,8 +9,8 @@
 | `network`, `layout` | a network as the engine trains it; where its weights lie in a flat vector |
 | `inputs` | standardising, random crop and flip |
 | `queues` | samples that arrive one batch after another |
-| `streams` | `generator(seed, purpose, round, client)`: where randomness comes from |
-| `limits` | what an option may be, stated in its type |
+| `streams` | `generator(seed, purpose, round, client)`: the random streams |
+| `limits` | allowed values of options, stated in their types |
 """
 
 from fedlib.problem.federation import Federation, check_federation, federate

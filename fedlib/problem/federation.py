@@ -34,10 +34,10 @@ class Federation:
     seed: int
     l2: float = 0.0  # the objective adds l2/2 * |w|^2
     augmentation: inputs.Augmentation | None = None  # of samples that clients train on
-    fingerprint: str = ""  # of the partition: two people can see that they split alike
+    fingerprint: str = ""  # of the partition: two people can check that they split the data alike
     poisoners: tuple[int, ...] = ()  # clients whose labels are all wrong
-    test_clients: torch.Tensor | None = None  # whose sample each test sample is, where that is known
-    held_out: tuple[torch.Tensor, torch.Tensor] | None = None  # samples and labels of writers that are no clients
+    test_clients: torch.Tensor | None = None  # the client that each test sample belongs to, where that is known
+    held_out: tuple[torch.Tensor, torch.Tensor] | None = None  # samples and labels of writers who are not clients
 
     @property
     def clients(self) -> int:
@@ -160,16 +160,16 @@ def federate(
     |---|---|
     | samples, test_samples | a random part of the training and of the test set, the same for all methods of a seed |
     | test_share | every client keeps this share of its samples for testing; the data set's own test set is not used |
-    | validation_share | the same share of what clients train on takes the test set's place, for tuning |
-    | client_samples | what each client of the FedACS environments holds |
+    | validation_share | this share of each client's training samples replaces the test set, for tuning |
+    | client_samples | samples per client in the FedACS environments |
     | poisoners | this many clients, drawn at random, have only wrong labels |
     | standardise | inputs with mean 0 and deviation 1 per "channel" or per "feature", or by given [means, deviations] |
-    | crop, flip | in minibatches, images are shifted by up to `crop` pixels and mirrored, by chance |
-    | network_options | size of the network where it can be changed; `start` names the rule of its first weights |
+    | crop, flip | in minibatches, images are shifted by up to `crop` pixels and mirrored, at random |
+    | network_options | size of the network where it can be changed; `start` names the rule for its initial weights |
     | options | the partitioner's |
 
-    Training samples of writers that are no clients are held out. Statistics, and gradients of all of a client's samples
-    at once, take images as they are, without crop and flip. What is impossible is refused before data are loaded.
+    Training samples of writers who are not clients are held out. Statistics and full-batch gradients take images as
+    they are, without crop and flip. Impossible arguments are refused before data are loaded.
     """
     _require_possible(locals())
     dataset = data.load(data_set)
@@ -190,14 +190,14 @@ def federate(
 
 
 def check_federation(arguments: dict[str, Any]) -> None:
-    """Refuse arguments of `federate` that are impossible whatever the data."""
+    """Refuse arguments of `federate` that are impossible for any data."""
     bound = checked_arguments(federate, (), arguments)
     bound.apply_defaults()
     _require_possible(bound.arguments)
 
 
 def _require_possible(given: dict[str, Any]) -> None:
-    """Names that nobody knows, what the partitioner or the network does not take, what contradicts itself."""
+    """Refuse unknown names, options that the partitioner or the network does not take, and contradictions."""
     partitioner, clients = given["partitioner"], given["clients"]
     if partitioner not in partition.PARTITIONERS:
         raise ValueError(f"unknown partitioner {partitioner!r}; known: {', '.join(sorted(partition.PARTITIONERS))}")
@@ -231,7 +231,7 @@ def _dealt(
 
 
 def _with_samples(options: dict, client_samples: int | None, partitioner: str) -> dict:
-    """The partitioner's options, with how many samples each client gets where it takes that."""
+    """The partitioner's options, with the number of samples per client if it takes that."""
     if client_samples is None:
         return options
     takers = [name for name, deal in partition.PARTITIONERS.items() if "samples" in signature(deal).parameters]
@@ -249,7 +249,7 @@ def _known_writers(dataset: data.Dataset) -> torch.Tensor:
 
 
 def _writers_of(dataset: data.Dataset, parts: list[np.ndarray]) -> torch.Tensor:
-    """The writer that each client is."""
+    """The writer of each client."""
     return _known_writers(dataset)[[int(part[0]) for part in parts]]
 
 
@@ -265,9 +265,9 @@ def _subset(size: int, wanted: int | None, seed: int, name: str) -> np.ndarray:
 def _split_by_client(
     dataset: data.Dataset, parts: list[np.ndarray], share: float, seed: int, name: str
 ) -> tuple[data.Dataset, list[np.ndarray], torch.Tensor]:
-    """A random share of each client's samples, at least one, is kept from training and tested on; whose they are is
-    known. Where clients share samples, nobody trains on one that somebody tests on. Validation, which asks for the
-    federation's accuracy and nobody's own, takes none from a client that has a single sample."""
+    """A random share of each client's samples, at least one, is kept from training and used for testing; the third
+    result names their clients. Where clients share samples, nobody trains on a sample that somebody tests on. For
+    validation, which needs no accuracy per client, a client with a single sample gives none."""
     fewest = 0 if name == "validation" else 1
     streams = (generator(seed, name, 0, client) for client in range(len(parts)))
     chosen = [_some_of(np.unique(part), share, fewest, stream) for part, stream in zip(parts, streams, strict=True)]
@@ -284,7 +284,7 @@ def _split_by_client(
 
 
 def _some_of(part: np.ndarray, share: float, fewest: int, rng: np.random.Generator) -> np.ndarray:
-    """A random share, neither none nor all of several; of a single sample, `fewest`."""
+    """A random share: at least one sample, and not all if there are several; of a single sample, `fewest`."""
     count = min(max(1, round(share * len(part))), max(fewest, len(part) - 1))
     return np.sort(rng.permutation(part)[:count])
 
@@ -292,7 +292,7 @@ def _some_of(part: np.ndarray, share: float, fewest: int, rng: np.random.Generat
 def _tested_as_given(
     dataset: data.Dataset, writers: torch.Tensor | None, test_samples: int | None, seed: int
 ) -> tuple[data.Dataset, torch.Tensor | None]:
-    """The data set's own test samples, or some of them; where clients are writers, of those that the clients wrote."""
+    """The data set's own test samples, or some of them; if clients are writers, only those that the clients wrote."""
     if writers is None or dataset.writer_test is None:
         kept = _subset(len(dataset.y_test), test_samples, seed, "test_samples")
         return _tested_on(dataset, torch.as_tensor(kept)), None
@@ -314,7 +314,7 @@ def _tested_on(dataset: data.Dataset, rows: torch.Tensor) -> data.Dataset:
 def _held_out(
     dataset: data.Dataset, writers: torch.Tensor | None, network: Network
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Training samples and labels of the writers that are no clients."""
+    """Training samples and labels of the writers who are not clients."""
     if writers is None or dataset.writer_train is None:
         return None
     rest = torch.isin(dataset.writer_train, writers, invert=True)
@@ -329,9 +329,9 @@ def draw_poisoners(federation: Federation, poisoners: int) -> np.ndarray:
 
 
 def poison(federation: Federation, poisoners: np.ndarray) -> Federation:
-    """The federation with these clients' labels all wrong: every class is called by the next one's name.
+    """The federation with these clients' labels all wrong: every class gets the label of the next one.
 
-    They get copies of their samples, so that clients that share some keep the right labels.
+    They get copies of their samples, so that clients who share some of them keep the right labels.
     """
     x, y, rows = [federation.x], [federation.y], list(federation.rows)
     first = len(federation.y)

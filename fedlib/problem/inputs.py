@@ -1,9 +1,8 @@
-"""How stored samples become a network's input: bytes as shares of one, standardised where asked for, cropped and
-flipped while training.
+"""How stored samples become a network's input: bytes scaled to 0 ... 1, standardised if asked for, cropped and flipped
+while training.
 
 Statistics come from the samples that clients train on. A crop shifts an image by up to `crop` pixels in both
-directions, and what moves in is black, as if the image had a black border; then each image is mirrored with probability
-1/2.
+directions, as if it had a black border; then each image is mirrored with probability 1/2.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +16,13 @@ Standardise = Literal["channel", "feature"] | list | tuple | None  # or what to 
 
 
 def as_floats(x: torch.Tensor) -> torch.Tensor:
-    """Bytes as shares of 255, features as they are."""
+    """Bytes divided by 255, features as they are."""
     return x.to(torch.float32).div_(255) if x.dtype == torch.uint8 else x.to(torch.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """(x - mean) / deviation, for samples whose channels come last: (channels,), or one number for each place and
+    """(x - mean) / deviation, for samples whose channels come last: (channels,), or one number for each pixel and
     channel."""
 
     mean: torch.Tensor
@@ -84,7 +83,9 @@ class Augmentation:
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """How far down and right each of `count` samples is cropped, and whether it is mirrored: (count, 3)."""
         choices = np.array([2 * self.crop + 1, 2 * self.crop + 1, 2 if self.flip else 1])
-        return (rng.random((count, 3)) * choices).astype(np.int64)  # sample by sample: more samples, same beginning
+        return (rng.random((count, 3)) * choices).astype(
+            np.int64
+        )  # sample by sample, so `count` changes no earlier draw
 
 
 def augmentation(

@@ -23,7 +23,7 @@ class Block:
         return self.start + self.outputs * (self.inputs + 1)
 
     def view(self, flat: torch.Tensor) -> torch.Tensor:
-        """The layer of flat vectors (..., weights) as (..., outputs, inputs + 1); no copy where they lie whole."""
+        """The layer of flat vectors (..., weights) as (..., outputs, inputs + 1), a view where memory allows it."""
         return flat[..., self.start : self.stop].reshape(*flat.shape[:-1], self.outputs, self.inputs + 1)
 
 
@@ -42,7 +42,7 @@ def blocks(network: nn.Sequential) -> list[Block]:
 
 
 def is_dense(network: nn.Sequential) -> bool:
-    """Linear layers and rectifiers only: such networks train stacked, many clients in one matrix product."""
+    """Linear layers and ReLUs only: such networks train stacked, many clients in one matrix product."""
     return all(isinstance(layer, nn.Flatten | nn.Linear | nn.ReLU) for layer in network)
 
 

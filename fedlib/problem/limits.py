@@ -1,8 +1,8 @@
-"""What an option may be, stated in its type: `lr: Positive = 0.1`, `batch: Count = 16`, `steps: Count | None = None`.
+"""The allowed values of an option, stated in its type: `lr: Positive = 0.1`, `steps: Count | None = None`.
 
-`checked` compares a value with such a type and answers a wrong one with what would be right; `check_fields` does so for
-the fields of a dataclass, `validated` for the arguments of a function. Methods, runs, `federate` and `simulate` use
-nothing else, so a bad option fails before anything runs.
+`checked` compares a value with such a type and raises an error that says what would be right; `check_fields` does so
+for the fields of a dataclass, `validated` for the arguments of a function. Methods, runs, `federate` and `simulate` all
+use it, so a bad option fails before anything runs.
 
 >>> checked("lr", float("nan"), Positive)
 Traceback (most recent call last):

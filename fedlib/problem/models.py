@@ -8,8 +8,8 @@
 | cnn_leaf | FedGS | LEAF's FEMNIST network, "same" 5x5 convolutions 32, 64, dense 2048: 6,603,710 weights |
 | lenet_tutorial | FedACS | the network of PyTorch's CIFAR-10 tutorial: 62,006 weights |
 
-Every network ends in the linear classifier ("head"); what comes before it is the representation. Pooling stands before
-the rectifier: the maximum is monotone, so the result is the same and the rectifier touches a quarter of the values.
+Every network ends in the linear classifier ("head"); its input is the representation. Pooling comes before the ReLU:
+both are monotone, so the result is the same and the ReLU touches a quarter of the values.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def mlp200(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
 
 
 def cnn_fedsr(classes: int, shape: tuple[int, ...]) -> nn.Sequential:
-    """FedSR's network, decoded from its printed number of weights."""
+    """FedSR's network, derived from its printed number of weights."""
     channels, height, width = _image(shape)
     side = _valid(_valid(_valid(height) // 2) // 2), _valid(_valid(_valid(width) // 2) // 2)
     return nn.Sequential(
@@ -114,7 +114,7 @@ def build(name: str, classes: int, shape: tuple[int, ...], **options) -> nn.Sequ
 
 
 def initialise(network: nn.Sequential, seed: int, rule: StartRule = "default") -> None:
-    """Draw the starting weights from their own stream; softmax regression starts at zero, where its loss is
+    """Draw the initial weights from a stream of their own; softmax regression starts at zero, where its loss is
     ln(classes).
 
     | rule | weights, uniform in +- | biases |

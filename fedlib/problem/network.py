@@ -1,5 +1,5 @@
-"""A network as the engine trains it: its layers, where their weights lie in one flat vector, and what it makes of
-stored samples."""
+"""A network as the engine trains it: its layers, where their weights lie in one flat vector, and how it stores and
+reads samples."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ class Network:
 
     @cached_property
     def dense(self) -> bool:
-        """Whether there are linear layers and rectifiers only."""
+        """Whether there are linear layers and ReLUs only."""
         return layout.is_dense(self.layers)
 
     @property
@@ -62,7 +62,7 @@ class Network:
         return torch.cat([flat, torch.ones(len(x), 1)], dim=1)
 
     def inputs(self, stored: torch.Tensor) -> torch.Tensor:
-        """Stored samples as the layers take them: images standardised, channels first in name, last in memory."""
+        """Stored samples as the layers take them: images standardised, with channels first in shape, last in memory."""
         if self.dense:
             return stored
         floats = as_floats(stored)

@@ -2,7 +2,7 @@
 
     show, drift, holdings, sliders  what notebooks call: figures with alt text and numbers, tables, verdicts, sliders
     prose                           sentences whose numbers come from the ledger
-    settings, notebooks, usage      the Hydra config, the notebooks it asks for, and how a wrong word is answered
+    settings, notebooks, usage      the Hydra config, the notebooks it asks for, and errors of the command line
     execute, produce                one notebook through papermill; a whole report
     html, maths                     an executed notebook as one page that opens from disk
     verdicts, comparisons, forest   how verdicts look and read, and the comparisons of a claim as a forest plot
@@ -10,5 +10,5 @@
     provenance                      where a page comes from
 
 Call `produce.build` for a report, `show.figure` and its neighbours in a notebook. Nothing is imported here: a kernel
-needs only `show`, a wrong word on the command line only `usage`.
+needs only `show`, and an error on the command line only `usage`.
 """

@@ -1,8 +1,8 @@
 """The comparisons of a claim as a forest: one row each, effect and interval, sorted, with the margin as a line.
 
-Here are the order of the rows, the stretch of the axis, the description in words, the table, and the small drawing of
-the index. `forest` draws the large one. A filled circle holds, a cross is reversed, a hollow circle is undecided; an
-interval that runs out of the picture ends in an arrow.
+Here are the order of the rows, the range of the axis, the description in words, the table, and the small drawing of the
+index. `forest` draws the large one. A filled circle holds, a cross is reversed, a hollow circle is undecided; an
+interval that extends beyond the picture ends in an arrow.
 """
 
 import math
@@ -16,26 +16,26 @@ import pandas as pd
 from fedlib.judging.ledger import NOT_JUDGED
 from fedlib.report.verdicts import LOOKS, between, effect, measured, weighed
 
-AIR = 0.06  # share of the axis left empty at either end
-REACH = 1.2  # intervals may run this many times the stretch of the effects beyond them before they are cut
-UNLIKE = 100  # effects that are decided and this many times apart need a logarithmic axis
+PADDING = 0.06  # share of the axis left empty at each end
+REACH = 1.2  # intervals are cut where they extend beyond the effects by more than this many times the effects' range
+UNLIKE = 100  # decided effects that differ by this factor need a logarithmic axis
 NARROW, HEIGHT, PITCHES = 150, 110, (4.0, 11.0)  # of the small drawing: pixels; least and largest between rows
 MARKS = {"holds": "filled circle", "reversed": "cross", "undecided": "hollow circle"}
 
 
 def ordered(line: dict[str, Any]) -> list[dict[str, Any]]:
-    """The largest effect first; what was not compared comes last; an average that decides stands above all."""
+    """The largest effect first, what was not compared last; an average that decides comes before all."""
     rows = sorted(line["comparisons"], key=lambda row: -math.inf if row["effect"] is None else row["effect"])[::-1]
     return [line["averaged"], *rows] if line["averaged"] else rows
 
 
 def colour(line: dict[str, Any], outcome: str) -> str:
-    """The name of an outcome's colour; grey where the claim is not judged and outcomes are only shown."""
+    """The name of an outcome's colour; grey if the claim is not judged and outcomes are only shown."""
     return "calm" if line["verdict"] == NOT_JUDGED else LOOKS[outcome][0]
 
 
 def table(line: dict[str, Any]) -> pd.DataFrame:
-    """The same rows in numbers; outcomes of a claim that is not judged stand in brackets."""
+    """The same rows in numbers; outcomes of a claim that is not judged are in brackets."""
     outcome = "({})" if line["verdict"] == NOT_JUDGED else "{}"
     rows = [
         {
@@ -52,7 +52,7 @@ def table(line: dict[str, Any]) -> pd.DataFrame:
 
 
 def description(line: dict[str, Any]) -> str:
-    """What one would see, with the counts."""
+    """The plot in words, with the counts: its alt text."""
     near = any(row["near"] for row in line["comparisons"])
     drawn = {row["outcome"] for row in ordered(line)}
     marks = ", ".join(f"{mark} {outcome}" for outcome, mark in MARKS.items() if outcome in drawn)
@@ -68,7 +68,7 @@ def margin_of(line: dict[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class Axis:
-    """What part of the numbers is shown; a threshold makes it logarithmic beyond (on both sides of zero)."""
+    """The range of numbers shown; beyond a threshold, on both sides of zero, the axis is logarithmic."""
 
     low: float
     high: float
@@ -84,23 +84,23 @@ class Axis:
         return (at - low) / (high - low)
 
     def stretched(self, value: float) -> float:
-        """The number as far from zero as it is drawn."""
+        """The place, as a distance from zero, where a number is drawn."""
         if self.threshold is None:
             return value
         return math.copysign(math.log1p(abs(value) / self.threshold), value)
 
     def shrunk(self, place: float) -> float:
-        """The number that is drawn this far from zero."""
+        """The number that is drawn at this distance from zero."""
         return place if self.threshold is None else math.copysign(math.expm1(abs(place)) * self.threshold, place)
 
     def widened(self) -> "Axis":
-        """With some air at both ends, so that no mark is cut."""
+        """With some padding at both ends, so that no mark is cut."""
         low, high = self.stretched(self.low), self.stretched(self.high)
-        room = AIR * (high - low)
-        return Axis(self.shrunk(low - room), self.shrunk(high + room), self.threshold)
+        padding = PADDING * (high - low)
+        return Axis(self.shrunk(low - padding), self.shrunk(high + padding), self.threshold)
 
     def ticks(self) -> list[float] | None:
-        """Zero and a few powers of ten where the axis is logarithmic."""
+        """Zero and a few powers of ten if the axis is logarithmic, otherwise None."""
         if self.threshold is None:
             return None
         powers = range(math.ceil(math.log10(self.threshold)), math.floor(math.log10(max(self.high, -self.low))) + 1)
@@ -109,7 +109,7 @@ class Axis:
 
 
 def axis(line: dict[str, Any]) -> Axis:
-    """Room for all effects and the margin, and for intervals as long as they leave the effects legible."""
+    """The axis shows all effects and the margin, and intervals as far as the effects stay legible."""
     rows = [row for row in ordered(line) if row["effect"] is not None]
     margin = margin_of(line)
     points = [row["effect"] for row in rows] + [margin] + [-margin for row in rows if row["near"]]
@@ -120,7 +120,7 @@ def axis(line: dict[str, Any]) -> Axis:
 
 
 def _threshold(rows: list[dict[str, Any]], margin: float) -> float | None:
-    """Effects that are decided must be seen, however small beside the others."""
+    """Where the axis becomes logarithmic, so that decided effects are visible however small; None if it need not."""
     decided = [abs(row["effect"]) for row in rows if row["outcome"] in ("holds", "reversed") and row["effect"]]
     apart = not margin and decided and max(decided) > UNLIKE * min(decided)
     return min(decided) if apart else None
@@ -130,7 +130,7 @@ def _threshold(rows: list[dict[str, Any]], margin: float) -> float | None:
 
 
 def svg(line: dict[str, Any]) -> str:
-    """A forest the size of a stamp, for a row of the index; nothing where nothing was compared."""
+    """A small forest plot for a row of the index; empty if nothing was compared."""
     rows = [row for row in ordered(line) if row["effect"] is not None]
     if not rows:
         return ""

@@ -1,4 +1,4 @@
-"""Client drift: how the clients' models part while they train on their own data. Numbers and pictures.
+"""Client drift: how the clients' models diverge while they train on their own data. Numbers and pictures.
 
 In a round client i takes the server's model w to w_i. Its move is d_i = w_i - w; the server makes the move
 d = sum_i n_i / n * d_i.
@@ -51,7 +51,7 @@ class Drift:
 
 
 def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, round: int = 1) -> Drift:
-    """Let every client train from `weights` and look at the moves. Accuracies are means over classes."""
+    """Let every client train from `weights` and measure the moves. Accuracies are means over classes."""
     clients = np.arange(federation.clients)
     trained = engine.train(federation, engine.Cohort(clients, weights), work, round).weights
     shares = (federation.sizes / federation.sizes.sum()).double().numpy()
@@ -72,7 +72,7 @@ def measure(federation: Federation, weights: torch.Tensor, work: engine.Work, ro
 
 
 def to_frame(drift: Drift) -> pd.DataFrame:
-    """As a table that can be kept: a row per client, the last row for the server."""
+    """As a table that can be stored: one row per client, the last row for the server."""
     recalls = np.vstack([drift.recall, drift.server_recall])
     frame = pd.DataFrame(recalls, columns=[f"recall_{label}" for label in range(recalls.shape[1])])
     moves = {"length": [*drift.length, drift.server_length], "angle": [*drift.angle, 0.0]}
@@ -80,7 +80,7 @@ def to_frame(drift: Drift) -> pd.DataFrame:
 
 
 def from_frame(frame: pd.DataFrame) -> Drift:
-    """What `to_frame` was given."""
+    """The inverse of `to_frame`."""
     recalls, length = frame.filter(like="recall_").to_numpy(), frame["length"].to_numpy()
     return Drift(
         length=length[:-1],

@@ -1,7 +1,7 @@
 """One notebook, executed through papermill: in a report with the config's parameters, or in place with its own.
 
 The kernel always belongs to the interpreter that runs this module, whatever kernels are registered on the machine. Its
-working directory is the notebook's folder, as in JupyterLab and nbval, so that a notebook behaves alike in all three.
+working directory is the notebook's folder, as in JupyterLab and nbval, so a notebook behaves the same in all three.
 """
 
 import argparse
@@ -37,7 +37,7 @@ PAPERMILL_MARK = "papermill-error-cell-tag"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one execution; `error` is None or a sentence with the cell and the exception."""
+    """The result of one execution; `error` is None or a sentence with the cell and the exception."""
 
     notebook: Notebook
     executed: Path
@@ -46,7 +46,7 @@ class Outcome:
 
 
 class OwnKernel(AsyncKernelManager):
-    """A kernel of this very interpreter, which leaves Ctrl-C to us."""
+    """A kernel of this interpreter, which leaves Ctrl-C to us."""
 
     @property
     def kernel_spec(self) -> KernelSpec:
@@ -66,7 +66,7 @@ class OwnKernel(AsyncKernelManager):
 
 
 class Watched:
-    """While a cell runs, the kernel's own progress bars stand where the bar of cells stood; all else is not shown."""
+    """While a cell runs, shows the kernel's own progress bars in place of the bar of cells, and nothing else."""
 
     def write(self, text: str) -> None:
         latest = text.rstrip().rsplit("\r", 1)[-1]
@@ -113,7 +113,7 @@ def _papermill(notebook: Notebook, output: Path, values: dict[str, Any] | None) 
             language="python",
             cwd=notebook.path.parent,
             kernel_manager_class=OwnKernel,
-            shutdown_kernel="immediate",  # with its worker processes; all that matters is on disk by then
+            shutdown_kernel="immediate",  # with its worker processes; everything that matters is on disk by then
             progress_bar={"desc": notebook.label, "leave": False, "file": sys.stderr},
             stderr_file=Watched() if sys.stderr.isatty() else None,
         )

@@ -1,4 +1,4 @@
-"""The forest plot of a claim: what `comparisons` describes, drawn with Matplotlib."""
+"""The forest plot of a claim, as `comparisons` describes it, drawn with Matplotlib."""
 
 import textwrap
 from typing import Any
@@ -43,14 +43,14 @@ def draw(line: dict[str, Any]) -> Figure:
 
 
 def _density(rows: int) -> tuple[float, float]:
-    """Inches per row and size of the labels: the more rows, the closer they stand."""
+    """Inches per row and size of the labels: the more rows, the closer together."""
     share = min(max((rows - FEW) / (MANY - FEW), 0.0), 1.0)
     pitch, size = (roomy + share * (dense - roomy) for roomy, dense in zip(ROOMY, DENSE, strict=True))
     return pitch, size
 
 
 def _frame(ax: Axes, line: dict[str, Any], shown: Axis) -> None:
-    """The axis of effects, and on it what a comparison has to pass."""
+    """The axis of effects, with the margin that a comparison has to pass."""
     margin, near = margin_of(line), any(row["near"] for row in line["comparisons"])
     if shown.threshold is not None:
         ax.set_xscale("function", functions=(np.vectorize(shown.stretched), np.vectorize(shown.shrunk)))

@@ -1,4 +1,4 @@
-"""Who holds what in a federation: read like a run, so that a page that shows it needs no data."""
+"""Which client holds which classes. Kept and read like a run, so that a page that shows it needs no data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +10,12 @@ from fedlib.problem import skew
 from fedlib.problem.federation import federate
 from fedlib.runs.computations import computation
 
-PARTITION = "partition "  # stands before the fingerprint in a table: without it, one of digits only would be a number
+PARTITION = "partition "  # before the fingerprint in a table: otherwise, one of digits only would be read as a number
 
 
 @dataclass(frozen=True)
 class Holdings:
-    """The samples of the clients of a federation, by class, and what else is to be said of it without its data."""
+    """The samples of the clients of a federation, by class, and other facts that pages show without its data."""
 
     counts: np.ndarray  # samples of each class that each client holds, (clients, classes)
     different: int  # samples in use; clients may share some
@@ -55,7 +55,7 @@ def held(federation: dict[str, Any], seed: int) -> Holdings:
 
 @computation
 def class_counts(federation: dict, seed: int) -> pd.DataFrame:
-    """One row per client, one column per class; beside them, alike in all rows, what belongs to the federation."""
+    """One row per client, one column per class; further columns, equal in all rows, describe the federation."""
     built = federate(**federation, seed=seed)
     counts = built.class_counts.numpy().astype(int)
     frame = pd.DataFrame(counts, columns=[f"class_{label}" for label in range(built.classes)])

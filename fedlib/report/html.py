@@ -1,6 +1,6 @@
 """An executed notebook as one HTML page that opens from disk: code folded, contents list, figures with text and data.
 
-nbconvert walks the cells, `templates/page/index.html.j2` says how each looks. Nothing is loaded from elsewhere: style
+nbconvert walks the cells, `templates/page/index.html.j2` says how each looks. Nothing is loaded from the network: style
 and script are inlined, formulas become MathML (`maths`), pictures are embedded.
 """
 
@@ -34,7 +34,7 @@ from fedlib.report.verdicts import LOOKS, badge, entries
 
 TEMPLATES = Path(__file__).parent / "templates"
 RICHEST_FIRST = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"]
-# pandas puts the index's name into a row of its own; where the corner above it is empty, it belongs there
+# pandas puts the index's name into a row of its own; if the corner above it is empty, the name is moved there
 INDEX_NAME_ROW = (
     r"<tr([^>]*)>\s*<th></th>((?:(?!</tr>).)*)</tr>\s*<tr>\s*<th>([^<]+)</th>(?:\s*<th></th>)*\s*</tr>\s*</thead>"
 )
@@ -69,7 +69,7 @@ class Renderer(IPythonRenderer):
         return f'<h{level} id="{self.contents.add(text, level)}">{text}</h{level}>\n'
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        """A link to another notebook leads to its page; where this report has none, the text stands alone."""
+        """A link to another notebook leads to its page; if this report has none, only the text is left."""
         if "://" in url or not url.endswith(".ipynb"):
             return super().link(text, url, title)
         page = self.page_of(url)
@@ -89,7 +89,7 @@ class Renderer(IPythonRenderer):
 
 
 def embedded(png: str) -> str:
-    """The picture as a data URL. Lossless WebP is half the size of PNG; a palette would be smaller but bend colours."""
+    """The picture as a data URL. Lossless WebP is half the size of PNG; a palette is smaller but alters colours."""
     with Image.open(io.BytesIO(base64.b64decode(png))) as image:
         small = io.BytesIO()
         image.save(small, "WEBP", lossless=True)
@@ -148,7 +148,7 @@ def badges(markup: str) -> str:
 
 
 def tidy_table(markup: str, mark: dict[str, Any]) -> str:
-    """A data frame in the page's own style. Where `mark`, the output's metadata, has a say, verdicts become badges."""
+    """A data frame in the page's own style. If the output has metadata (`mark`), verdicts become badges."""
     markup = re.sub(r"<style.*?</style>", "", markup, flags=re.DOTALL)
     markup = re.sub(r'<table[^>]*class="dataframe"[^>]*>', '<table class="dataframe">', markup)
     markup = re.sub(INDEX_NAME_ROW, r"<tr\1><th>\3</th>\2</tr></thead>", markup, flags=re.DOTALL)
@@ -158,7 +158,7 @@ def tidy_table(markup: str, mark: dict[str, Any]) -> str:
 
 
 def presentable(notebook: NotebookNode, root: Path) -> NotebookNode:
-    """Without progress bars, warnings of the machinery, papermill's own marks and the machine's paths."""
+    """Without progress bars, warnings, papermill's own marks and the machine's paths."""
     notebook.cells = [cell for cell in notebook.cells if PAPERMILL_MARK not in cell.metadata.get("tags", [])]
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -1,7 +1,7 @@
-"""`index.html`: what every paper printed, what came out here, and the verdict, with links into the pages.
+"""`index.html`: what every paper printed, what we measured, and the verdict, with links into the pages.
 
-Made from what lies in the report folder: `ledger.json`, the executed notebooks (which page shows what) and `figures/`.
-It is a single file: thumbnails are embedded, the picture is inline SVG, filters are a few lines of script.
+Made from the report folder: `ledger.json`, the executed notebooks (which page shows what) and `figures/`. It is a
+single file: thumbnails are embedded, the picture is inline SVG, filters are a few lines of script.
 """
 
 import base64
@@ -71,7 +71,7 @@ def write(folder: Path) -> Path:
 
 
 def _scales(pages: list[Page]) -> dict[str, str]:
-    """Which papers are shown at which scale, {"desk": "FCBAFL", "quick": "ACFMO, FedSR"}; of a single one no names."""
+    """The papers of each scale, {"desk": "FCBAFL", "quick": "ACFMO, FedSR"}; a single scale needs no names."""
     papers: dict[str, list[str]] = {}
     for page in pages:
         if page.about.get("scale") and page.about["paper"] != START:
@@ -133,7 +133,7 @@ def _thumbnail(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[s
 
 
 def small(picture: bytes) -> str:
-    """A picture a few kilobytes large, embedded in the page."""
+    """A picture of a few kilobytes, embedded in the page."""
     with Image.open(io.BytesIO(picture)) as image:
         flat = Image.new("RGB", image.size, "white")
         flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)

@@ -10,7 +10,7 @@ SYNONYMS = {"aligned": "align*", "gathered": "align*", "equation": "", "equation
 
 
 def mathml(latex: str, display: bool = False) -> str:
-    """One formula; what cannot be converted stays readable as LaTeX source."""
+    """One formula; if it cannot be converted, its LaTeX source is shown."""
     source = re.sub(r"\\(begin|end)\{([a-z]+\*?)\}", _known_environment, latex).strip()
     try:
         drawn = convert(source, display="block" if display else "inline")

@@ -1,4 +1,4 @@
-"""Which notebooks there are and which ones a config asks for. Imports little: bad names are answered at once."""
+"""Which notebooks there are and which ones a config asks for. Imports little, so that wrong names fail at once."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from fedlib.report.usage import UsageError, valid_names
 
-START = "start"  # stands where others have their paper: `00_start_here.ipynb` belongs to none
+START = "start"  # in place of a paper: `00_start_here.ipynb` belongs to none
 COURSE = "course"  # the folder of the lessons: they belong to no paper, no report and no config
 NUMBERED = "[0-9][0-9]_*.ipynb"
 
@@ -45,7 +45,7 @@ class Notebook:
 
 
 def discover(root: Path) -> list[Notebook]:
-    """All notebooks of reports in reading order; lessons and copies in JupyterLab's hidden folders are none."""
+    """All notebooks of reports in reading order, without lessons and copies in JupyterLab's hidden folders."""
     patterns = (NUMBERED, f"[!.]*/{NUMBERED}")
     paths = [path for pattern in patterns for path in sorted((root / "notebooks").glob(pattern))]
     return [Notebook.of(path) for path in paths if path.parent.name != COURSE]

@@ -1,8 +1,8 @@
-"""Plots that several notebooks share: `heatmap` and `stacked_bars` of who holds which classes, `panels` of curves,
-`sweep` of what tuning tried, `band`: a line with its spread over seeds, `box`: a box with words for a schematic.
+"""Plots that several notebooks share: `heatmap` and `stacked_bars` of the classes that clients hold, `panels` of
+curves, `sweep` of the points that tuning tried, `band` (a line with its spread over seeds), `box` (for a schematic).
 
-Counts come from `fedlib.problem.skew.class_counts`, curves from `fedlib.runs.study.execute`. A plot of one paper only
-stands in the `pictures` of that paper.
+Counts come from `fedlib.problem.skew.class_counts`, curves from `fedlib.runs.study.execute`. A plot that only one paper
+needs is in the `pictures` of that paper.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -25,17 +25,17 @@ from fedlib.runs.tuning import Sweep
 
 FEW_CLIENTS = 30  # up to here a picture shows each client by its number; beyond, clients are sorted into blocks
 FEW_CLASSES = 10  # up to here classes have colours of their own; beyond, a scale
-ROOM_FOR_NUMBERS = 12  # up to this many clients and classes the numbers themselves are written into the map
+MOST_NUMBERS = 12  # up to this many clients and classes the numbers themselves are written into the map
 
 
 def deviation(values: pd.Series) -> tuple[float, float]:
-    """One standard deviation to either side of the mean; of a single value none."""
+    """One standard deviation to either side of the mean; zero for a single value."""
     spread = values.std() if len(values) > 1 else 0.0
     return values.mean() - spread, values.mean() + spread
 
 
 def interval(values: pd.Series) -> tuple[float, float]:
-    """The 95% interval of the mean; of a single value none."""
+    """The 95% interval of the mean; NaN for a single value."""
     return estimate(values).interval() or (np.nan, np.nan)
 
 
@@ -51,7 +51,7 @@ def band(
 ) -> None:
     """The mean of a column over seeds as a line, with a band of its spread.
 
-    `look` is what `Axes.plot` takes, colour included; `unit` is how much of the axis one step `along` is worth.
+    `look` holds options of `Axes.plot`, colour included; `unit` is the length of one step `along` on the axis.
     """
     by_place = runs.groupby(along)[value]
     mean, (low, high) = by_place.mean(), zip(*map(spread, (values for _, values in by_place)), strict=True)
@@ -60,7 +60,7 @@ def band(
 
 
 def box(axes: Axes, corner: tuple[float, float], size: tuple[float, float], text: str, colour: ColorType) -> None:
-    """A white box with rounded corners and words in its middle; `corner` is the lower left one."""
+    """A white box with rounded corners and centred text; `corner` is the lower left one."""
     look = {"boxstyle": "round,pad=0.05", "fc": "white", "ec": colour, "lw": 1.8}
     axes.add_patch(FancyBboxPatch(corner, *size, **look))
     middle = corner[0] + size[0] / 2, corner[1] + size[1] / 2
@@ -68,15 +68,15 @@ def box(axes: Axes, corner: tuple[float, float], size: tuple[float, float], text
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """The axes of a new figure, for a plot that was given none."""
+    """The axes of a new figure, for a plot without given axes."""
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def heatmap(counts: np.ndarray, ax: Axes | None = None) -> Axes:
     """Samples by client (across) and class (up) as colours; white means none.
 
-    Few clients stand in their own order, with the numbers written in where there is room; many are sorted by their most
-    frequent class, so that the split shows as blocks.
+    Few clients are in their own order, with the numbers written in if there are not too many; many clients are sorted
+    by their most frequent class, so that the split shows as blocks.
     """
     ax = new_axes(8, 3.6) if ax is None else ax
     clients, classes = counts.shape
@@ -86,7 +86,7 @@ def heatmap(counts: np.ndarray, ax: Axes | None = None) -> Axes:
         ax.vlines(np.arange(1, clients) - 0.5, -0.5, classes - 0.5, color="white", linewidth=2)
     if classes <= FEW_CLASSES:
         ax.hlines(np.arange(1, classes) - 0.5, -0.5, clients - 0.5, color="white", linewidth=2)
-    if max(clients, classes) <= ROOM_FOR_NUMBERS:
+    if max(clients, classes) <= MOST_NUMBERS:
         _write_numbers(ax, cells)
     ax.set_ylabel("class")
     ax.yaxis.set_major_locator(MaxNLocator(min(classes, 10), integer=True))
@@ -95,7 +95,7 @@ def heatmap(counts: np.ndarray, ax: Axes | None = None) -> Axes:
 
 
 def stacked_bars(counts: np.ndarray, ax: Axes | None = None) -> Axes:
-    """One bar per client, cut into its classes' shares; ordered like `heatmap`, so that the two can stand together."""
+    """One bar per client, cut into its classes' shares; ordered like `heatmap`, so that the two can be compared."""
     ax = new_axes(8, 3.6) if ax is None else ax
     clients, classes = counts.shape
     tops = np.cumsum(np.nan_to_num(class_shares(counts[_order(counts)])), axis=1).T
@@ -126,8 +126,8 @@ def panels(
     """One panel per level of `col`, one line per level of `hue`, a band of one standard deviation over seeds.
 
     `marks` draws a dotted line at a printed value, one per level of `col`; `title` is a format such as
-    "{}% of the devices". `ticks` asks for a logit axis with these ticks, which shows shares near one and far from it in
-    one picture.
+    "{}% of the devices". `ticks` asks for a logit axis with these ticks, which shows shares near one and far from it
+    together.
     """
     grid = _grid_of_lines(frame, value, col, hue)
     grid.set_axis_labels("communication round", ylabel).set_titles("{col_name}")
@@ -180,7 +180,7 @@ def _colour_cells(ax: Axes, cells: np.ndarray) -> None:
     """The map itself, classes x clients, and its scale."""
     classes, clients = cells.shape
     image = ax.imshow(
-        # A class is a bundle of thin rows: the smoothing that squeezes clients into fewer pixels cannot blur classes.
+        # A class is drawn as many thin rows, so that smoothing over clients does not blur classes.
         np.repeat(np.ma.masked_equal(cells, 0), 20, axis=0),
         extent=(-0.5, clients - 0.5, -0.5, classes - 0.5),
         aspect="auto",
@@ -223,12 +223,12 @@ def _explain_colours(ax: Axes, palette: list) -> None:
     ax.figure.colorbar(scale, ax=ax, label="class", pad=0.02)
 
 
-def sweep(tuned: Sweep, names: Mapping[str, str] | None = None, untuned: Mapping[str, float] | None = None) -> Figure:
-    """What tuning tried: the score on held-out training samples over each option, a ring around what won.
+def sweep(tuned: Sweep, names: Mapping[str, str] | None = None) -> Figure:
+    """What tuning tried: the score on held-out training samples over each option, with a ring around the best.
 
-    Methods that tune one and the same option share a panel; a method with two options has a panel of its own, with a
-    line per value of the second. Hollow points were added because the best lay at an end. `names` are the options'
-    names for readers, `untuned` the scores of what has nothing to tune, drawn as dotted lines.
+    Methods that tune the same option share a panel; a method with two options has a panel of its own, with one line per
+    value of the second. Hollow points were added because the best lay at an end. `names` are the options' names for
+    readers.
     """
     means, names = tuned.means(), names or {}
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -242,10 +242,8 @@ def sweep(tuned: Sweep, names: Mapping[str, str] | None = None, untuned: Mapping
             for position, (label, line) in enumerate(lines):
                 shown = label if len(others) < 2 else f"{names.get(others[0], others[0])} {label:g}"
                 _sweep_line(ax, line.sort_values(option), option, str(shown), number + position)
-            best = rows.loc[(rows[list(tuned.best[method])] == pd.Series(tuned.best[method])).all(axis=1)].iloc[0]
-            ax.plot(best[option], best["score"], "o", markersize=13, markerfacecolor="none", color="black")
-        for name, score in (untuned or {}).items():
-            ax.axhline(score, color="0.25", linestyle=":", label=name)
+            winner = tuned.winner(method)
+            ax.plot(winner[option], winner["score"], "o", markersize=13, markerfacecolor="none", color="black")
         ax.set(xlabel=names.get(option, option), ylabel="score on held-out training samples")
         ax.set(title=methods[0] if len(others) > 1 else "")
         if (means[option].dropna() > 0).all():

@@ -16,7 +16,7 @@ from fedlib.runs import backends
 
 
 def kernel_environment(config: DictConfig, address: str | None = None) -> dict[str, str]:
-    """What notebooks learn from the config apart from their parameters; `address` is that of a Dask scheduler."""
+    """What notebooks get from the config besides their parameters; `address` is that of a Dask scheduler."""
     variables = {
         "FEDLIB_RECORD": config.record,
         "FEDLIB_BACKEND": config.backend.name,
@@ -40,7 +40,7 @@ def build(root: Path, notebooks: list[Notebook], config: DictConfig, folder: Pat
         outcomes = [_regenerate(root, notebook, config, about, folder) for notebook in notebooks]
     _write_ledger(folder, config.scale.name)
     for executed in sorted((folder / "executed").glob("*.ipynb")):
-        html.write(executed, folder, root)  # now that the verdicts are known, which pages show
+        html.write(executed, folder, root)  # pages show verdicts, which are known only now
     index.write(folder)
     return outcomes
 
@@ -75,7 +75,7 @@ def _shown(executed: Path) -> set[str]:
 
 
 def _forget(folder: Path, ids: set[str]) -> None:
-    """What a notebook showed before but not this time (it failed, or changed) must not be judged as if it were new."""
+    """Remove what a notebook showed before but not this time (it failed, or changed), so that it is not judged."""
     for slug in (id.replace("/", "-") for id in ids):
         data = [f"data/{slug}{ending}" for ending in (".csv", ".json", "-curves.csv", "-printed.csv")]
         for file in (*data, f"figures/{slug}.png"):
@@ -83,7 +83,7 @@ def _forget(folder: Path, ids: set[str]) -> None:
 
 
 def _write_ledger(folder: Path, scale: str) -> None:
-    """All papers with a page in this folder, also from earlier batches; own notebooks have nothing to compare."""
+    """Judge all papers with a page in this folder, also from earlier batches; other notebooks have no entries."""
     shown = {path.stem.split("-")[0] for path in (folder / "executed").glob("*.ipynb")}
     papers = [paper for paper in ledger.papers() if paper in shown]
     if papers:

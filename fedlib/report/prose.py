@@ -1,9 +1,9 @@
 """Sentences whose numbers come from the ledger: `{acfmo/claim-best-mnist.effect:+.2f}` and `{gap:.1f}` are filled in.
 
 A field names a line of the ledger and one of its facts (`verdict`, `measured`, `effect`, `interval`, `counts[holds]`,
-`seeds`, `comparisons[FedGH, 5].effect`, all else that `judging.ledger` lists), or a value that the caller computed.
-After the colon stands a format as in an f-string; it applies to both ends of an interval. `pp` at its end writes a
-share as percentage points: 0.021 with `+.1pp` is "+2.1 points". Formulas (`$...$`) and code stay as they are.
+`seeds`, `comparisons[FedGH, 5].effect`, all others that `judging.ledger` lists), or a value that the caller computed.
+After the colon comes a format as in an f-string; it applies to both ends of an interval. `pp` at its end writes a share
+as percentage points: 0.021 with `+.1pp` is "+2.1 points". Formulas (`$...$`) and code stay as they are.
 """
 
 import inspect
@@ -30,7 +30,7 @@ def fill(text: str, line_of: Callable[[str], dict[str, Any]], values: Mapping[st
 
 
 class Facts:
-    """A line of the ledger, or a part of one, whose facts are reached by `.name` or `[name]`."""
+    """A line of the ledger, or a part of one; its facts are accessed by `.name` or `[name]`."""
 
     def __init__(self, place: str, facts: Mapping[Any, Any]) -> None:
         self._place = place
@@ -48,11 +48,11 @@ class Facts:
         return NO_INTERVAL if exact else _within(place, value)
 
     def __format__(self, spec: str) -> str:
-        raise LookupError(f"{{{self._place}}} is no single fact. {valid_names(self._facts, '')}")
+        raise LookupError(f"{{{self._place}}} is not a single fact. {valid_names(self._facts, '')}")
 
 
 def _within(place: str, value: Any) -> Any:
-    """Mappings, and lists of named parts, are looked into by name; all else is a value."""
+    """Mappings, and lists of named parts, become `Facts`; anything else is a value."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         name = next(name for name in NAMES if name in value[0])
         value = {part[name]: part for part in value}
@@ -77,7 +77,7 @@ class _Fields(Formatter):
 
 
 def written(value: Any, spec: str = "") -> str:
-    """A value as prose has it.
+    """A value as written in prose.
 
     >>> written(0.0213, "+.1pp"), written([0.012, 0.0334], ".1%"), written(0.123456), written(None)
     ('+2.1 points', '1.2% to 3.3%', '0.1235', 'not measured')

@@ -54,13 +54,14 @@ def record(root: Path, parameters: dict[str, Any], seconds: float) -> dict[str, 
 
 
 def runs_used(file: Path) -> dict[str, Any]:
-    """Where the runs behind a page came from, by what the notebook noted in `file`: how many, and from which commits.
+    """Where the runs behind a page came from, as the notebook noted in `file`: how many, and from which commits.
 
     `other_versions` says how the libraries that computed recorded runs differ from those here.
     """
     origins = dict(csv.reader(file.read_text(encoding="utf-8").splitlines())) if file.exists() else {}
     counts = Counter(origins.values())
-    lines = [found[1] for name in origins if (found := recorded.find(name)) and origins[name] in ("recorded", "stale")]
+    names = [name for name, origin in origins.items() if origin in ("recorded", "stale")]
+    lines = [line for name in names for _, line in filter(None, [recorded.find(name)])]
     return {
         "recorded": counts["recorded"],
         "stale": counts["stale"],

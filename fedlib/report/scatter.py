@@ -1,7 +1,7 @@
-"""Reported against measured, all papers in one picture: an inline SVG drawn while the index is built.
+"""Printed against measured numbers, all papers in one picture: an inline SVG drawn while the index is built.
 
-Shares are shown as percent. Quantities in other units are scaled so that the largest printed value of their figure or
-table is 100: their place relative to the identity line is kept, which is all the picture is about.
+Shares are shown in percent. Quantities in other units are scaled so that the largest printed value of their figure or
+table is 100: this keeps their place relative to the identity line, which is what the picture shows.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class Point:
     text: str
     reported: tuple[float, float]  # low and high, equal unless a range is printed
     measured: float
-    interval: tuple[float, float]  # of the measured mean; both its own where there is none
+    interval: tuple[float, float]  # of the measured mean; both ends equal it if there is none
 
     @property
     def middle(self) -> float:
@@ -97,7 +97,7 @@ class Axes:
 
 
 def svg(entries: list[dict[str, Any]]) -> str:
-    """The picture, or nothing where no printed number was measured."""
+    """The picture; empty if no printed number was measured."""
     shown = points(entries)
     if not shown:
         return ""

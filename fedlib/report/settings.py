@@ -1,8 +1,8 @@
-"""The config of a report, checked while it is made: a name nobody knows is answered with the valid ones.
+"""The config of a report, checked while it is made: for an unknown name, the error lists the valid ones.
 
 Hydra composes the chosen files of `conf/`. A notebook's parameters come from its parameters cell, changed by what
-`conf/paper/<paper>.yaml` says of the scale; what was typed comes last. Every job of a sweep is composed, once, before
-the first one runs, and the first mistake becomes one `UsageError`.
+`conf/paper/<paper>.yaml` says about the scale, and last by the words of the command line. Every job of a sweep is
+composed, once, before the first one runs, and the first mistake becomes a `UsageError`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from fedlib.report.notebooks import discover, parameters
 from fedlib.report.usage import UsageError, valid_names
 
 HYDRA_VERSION = "1.3"
-RENAMED = {"engine": "backend"}  # an engine is arithmetic; where runs execute is a backend
+RENAMED = {"engine": "backend"}  # the engine is arithmetic; runs execute on a backend
 LAYERS = {"quick": ["quick"], "desk": ["desk"], "paper": ["desk", "paper"]}  # scale -> the changes it is made of
 Groups = dict[str, list[str]]  # folder of conf/ -> its files
 
@@ -41,7 +41,7 @@ def _alternatives(override: Override) -> list[str]:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """What Hydra does not understand was typed wrongly."""
+    """Errors of Hydra become errors of usage."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as error:
@@ -76,8 +76,8 @@ def _composed(root: Path, choices: list[str]) -> DictConfig:
 
 
 def scale_of(config: DictConfig, paper: str) -> str:
-    """The scale at which a paper is shown: the chosen one, or quick where only recorded runs are to be shown and none
-    are."""
+    """The scale at which a paper is shown: the chosen one, or quick if recorded runs are asked for and the paper has
+    none."""
     recorded = config.scale.get("recorded")
     return config.scale.name if recorded is None or paper in recorded else "quick"
 
@@ -96,7 +96,7 @@ def notebook_values(root: Path, paper: str, scale: str, changes: Any) -> dict[st
 
 
 def _check_changes(file: str, changes: Mapping[str, Any], notebooks: Mapping[str, Mapping[str, Any]]) -> None:
-    """A scale changes parameters of notebooks that there are."""
+    """Refuse changes of scales, notebooks or parameters that do not exist."""
     for scale, of_scale in changes.items():
         _check_name(f"{file}: {scale}", "scale", scale, LAYERS)
         for notebook, values in of_scale.items():
@@ -121,7 +121,7 @@ def _first_name(override: Override) -> str:
 
 
 def _check_words(typed: list[Override], groups: Groups) -> None:
-    """A word that was in use before is answered with the present one, an unknown choice with those there are."""
+    """Refuse renamed words, with the present one, and unknown choices, with the valid ones."""
     for override in typed:
         name, line = override.key_or_group, str(override.input_line)
         if (old := _first_name(override)) in RENAMED:
@@ -135,7 +135,7 @@ def _check_words(typed: list[Override], groups: Groups) -> None:
 
 
 def _enter(config: DictConfig, typed: list[Override], groups: Groups) -> None:
-    """Replace values by what was typed, of the same kind."""
+    """Replace values by typed ones of the same kind."""
     for override in typed:
         _check_kind(str(override.input_line), _look_up(config, override, groups), override.value())
         OmegaConf.update(config, override.key_or_group, override.value())

@@ -1,5 +1,5 @@
-"""What a notebook shows: figures with alt text and their numbers, tables, verdicts. All of it is also written into the
-report folder.
+"""What a notebook shows: figures with alt text and their numbers, tables, verdicts. All of them are also written into
+the report folder.
 
 Each figure is followed by its numbers: readers who cannot see it need them, and so does nbval, which skips images.
 """
@@ -28,7 +28,7 @@ from fedlib.report.verdicts import account, cells
 
 PALETTE = "colorblind"
 DPI = 110
-OPENING = "opening"  # under this name the display at the top of a notebook is found again
+OPENING = "opening"  # identifies the display at the top of a notebook
 PLAIN = (bool, int, float, str, list, type(None))  # what a parameter may be
 
 
@@ -49,10 +49,10 @@ _caller = Caller()
 
 
 def style() -> None:
-    """Plots one can read: colour-blind palette, light grid, no frame. To be called right after the parameters.
+    """Set the look of plots: colour-blind palette, light grid, no frame. To be called right after the parameters.
 
-    What the notebook has in plain variables by then are its parameters: they are kept beside all numbers it shows, and
-    say which claims a run can decide.
+    The plain variables that the notebook has by then are its parameters: they are stored with all numbers it shows, and
+    decide which claims a run can judge.
     """
     seaborn.set_theme(context="notebook", style="whitegrid", palette=PALETTE)
     plt.rcParams.update({"figure.dpi": DPI, "axes.spines.top": False, "axes.spines.right": False})
@@ -63,7 +63,7 @@ def style() -> None:
 
 
 def report_folder() -> Path:
-    """Where the numbers go: the folder of the report that is being built, else reports/lab."""
+    """Where the numbers go: the folder of the report that is being built, by default reports/lab."""
     return surroundings.report_folder()
 
 
@@ -81,14 +81,14 @@ def figure(id: str, fig: Figure, data: pd.DataFrame, text: pd.DataFrame, curves:
 
 
 def picture(fig: Figure, alt: str, text: pd.DataFrame | None = None) -> None:
-    """Show an illustration that is no figure of a paper, with its alt text and, where it has any, its numbers."""
+    """Show an illustration that is not a figure of a paper, with its alt text and its numbers, if any."""
     _display(fig, alt, "<picture>")
     if text is not None:
         show(text)
 
 
 def _display(fig: Figure, alt: str, plain: str, **about: str) -> bytes:
-    """Send a figure to the page as PNG and close it; the bytes of the PNG."""
+    """Send a figure to the page as PNG and close it; returns the bytes of the PNG."""
     image = png(fig)
     encoded = base64.b64encode(image).decode()
     display(
@@ -116,7 +116,7 @@ def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 
 
 def keep(id: str, data: pd.DataFrame) -> None:
-    """Write an entry's numbers without showing them, for claims that read them."""
+    """Write an entry's numbers without showing them, for claims that use them."""
     _write("data", _entry(id).id, ".csv", lambda path: data.to_csv(path, index=False))
     _caller.lines.clear()  # any of them may depend on these numbers
     facts.write_facts(report_folder(), id, _caller.parameters())
@@ -160,19 +160,19 @@ def say(text: str, **values: Any) -> None:
     """Show Markdown whose numbers are not typed but looked up: `{fedsr/claim-above.measured}`, `{gap:.1f}`.
 
     Lines of the ledger are judged on the numbers that this notebook has written so far; `prose` lists what a field may
-    be. A name that nobody knows is a LookupError with the near ones.
+    be. An unknown name is a LookupError with the nearest ones.
     """
     _markdown(prose.fill(text, _line, values), role="said")
 
 
 def opening() -> None:
-    """The place at the top of a notebook where its answer will stand, once `answer` has been called below."""
+    """The place at the top of a notebook where its answer appears, once `answer` has been called below."""
     text = "*The answer appears here once all cells have run.*"
     display(_as_markdown(text), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
 
 
 def answer(text: str, **values: Any) -> None:
-    """What the notebook found, said here and at its `opening`; text and values as for `say`."""
+    """What the notebook found, shown here and at its `opening`; text and values as for `say`."""
     filled = prose.fill(text, _line, values)
     _markdown(filled, role="said")
     update_display(_as_markdown(filled), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
@@ -187,7 +187,7 @@ def _line(id: str) -> dict[str, Any]:
 
 
 def source(*functions: Callable[..., Any]) -> None:
-    """Show the code of functions, methods or classes as it stands in the library."""
+    """Show the code of functions, methods or classes of the library."""
     texts = [textwrap.dedent(inspect.getsource(function)).strip() for function in functions]
     _markdown("\n\n".join(f"```python\n{text}\n```" for text in texts), role="source")
 
@@ -195,7 +195,7 @@ def source(*functions: Callable[..., Any]) -> None:
 def verdicts(*ids: str) -> None:
     """The ledger's lines for these ids, judged on the numbers this notebook has just written.
 
-    Each says its verdict and what came out. A claim shows its comparisons, a figure or table the printed numbers that
+    Each gives its verdict and the result. A claim shows its comparisons, a figure or table the printed numbers that
     could be compared; all of them are in `data/<id>-printed.csv`.
     """
     for entry in map(_entry, ids):
@@ -230,5 +230,5 @@ def _printed(line: dict[str, Any]) -> None:
 
 
 def _folding(frame: pd.DataFrame, line: dict[str, Any], role: str) -> None:
-    """A table that a page folds where it is long."""
+    """A table that a page folds if it is long."""
     show(frame, fedlib={"id": line["id"], "role": role, "rows": len(frame)})

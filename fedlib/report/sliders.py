@@ -1,7 +1,7 @@
-"""Sliders above a sentence and a picture that follow them.
+"""Sliders above a sentence and a picture that change with them.
 
-The picture is an image widget, not captured output: a page built without a browser has nobody to answer a widget that
-captures output, and may wait for it without end.
+The picture is an image widget, not captured output: without a browser, a widget that captures output gets no answer and
+may wait forever.
 """
 
 from collections.abc import Callable

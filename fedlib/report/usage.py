@@ -1,4 +1,4 @@
-"""How a wrong word on the command line is answered."""
+"""Errors for wrong words on the command line."""
 
 import difflib
 import json
@@ -11,7 +11,7 @@ class UsageError(Exception):
 
 
 def valid_names(names: Iterable[object], wrong: object) -> str:
-    """What to say of an unknown name.
+    """The valid names, and the nearest to a wrong one.
 
     >>> valid_names(["rounds", "seed"], "ronds")
     'Did you mean rounds? Valid: rounds, seed.'

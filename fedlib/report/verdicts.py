@@ -1,7 +1,7 @@
 """How a verdict looks and reads: a sign and a word, never colour alone, and the same in notebooks, pages and index.
 
-`account` is what a notebook writes under a line of the ledger, as Markdown; `cells` is the table of printed numbers
-that could be compared, `quiet` the one line about those that could not.
+`account` is the text of a line of the ledger in a notebook, as Markdown; `cells` is the table of printed numbers that
+could be compared, `quiet` the one line about those that could not.
 """
 
 import json
@@ -15,32 +15,32 @@ import pandas as pd
 
 from fedlib.judging import ledger
 
-# of the marks in pictures; as in base.css, and told apart by eyes of all kinds
+# of the marks in pictures; as in base.css, and distinguishable for colour-blind readers
 COLOURS = {"good": "#00694d", "bad": "#a8380a", "open": "#5a3fa0", "calm": "#44515e"}
 # verdict: (name of its colour, sign, meaning for readers of the index)
 LOOKS = {
-    "reproduced": ("good", "✓", "It came out here, as often as the text says."),
-    "contradicted": ("bad", "✗", "The opposite came out here, beyond chance."),
+    "reproduced": ("good", "✓", "Our runs confirm it, as often as the text says."),
+    "contradicted": ("bad", "✗", "Our runs show the opposite, beyond chance."),
     "undecided": ("open", "○", "These runs do not decide it; the note says how many would."),
     "not judged at this scale": (
         "calm",
         "–",
-        "The runs are too short, too small or too few for it; the needs say why.",
+        "The runs are too short, too small or too few to judge it; the needs say why.",
     ),
     "matches": ("good", "=", "The printed number lies within the stated tolerance of ours."),
-    "differs": ("bad", "≠", "Some printed numbers of it are not ours."),
+    "differs": ("bad", "≠", "Some of its printed numbers differ from ours."),
     "differs (ours higher)": ("bad", "▲", "Ours is higher than the printed number, beyond chance."),
     "differs (ours lower)": ("bad", "▼", "Ours is lower than the printed number, beyond chance."),
-    "not comparable": ("calm", "∥", "Measured in another setting, or nothing that could be compared."),
+    "not comparable": ("calm", "∥", "Measured in another setting, or there is nothing to compare."),
     "holds": (
         "good",
         "✓",
-        "The paper's own arithmetic agrees; of a comparison: it came out as claimed, beyond chance.",
+        "The paper's own arithmetic agrees; for a comparison: it came out as claimed, beyond chance.",
     ),
     "does not hold": ("bad", "✗", "The paper's own numbers or formulas contradict each other."),
     "reversed": ("bad", "✗", "This comparison came out the other way, beyond chance."),
     "regenerated": ("calm", "●", "Drawn from our runs; the paper prints no numbers to compare with."),
-    "redrawn": ("calm", "✎", "A diagram, drawn anew."),
+    "redrawn": ("calm", "✎", "A diagram, redrawn."),
     "not run": ("calm", "…", "Its numbers are not in this report."),
 }
 PLURALS = {"holds": "hold", "does not hold": "do not hold", "matches": "match"}
@@ -80,30 +80,30 @@ def digits(value: float, interval: Sequence[float] | None = None) -> int:
 
 
 def number(value: Any) -> str:
-    """Four figures are enough to judge by; what is no number stays as it is."""
+    """A float with four figures; anything else as it is."""
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def effect(value: float | None, interval: Sequence[float] | None = None) -> str:
-    """+0.012, with as many decimals as its interval deserves."""
+    """+0.012, with as many decimals as its interval justifies."""
     return "" if value is None else f"{value:+.{digits(value, interval)}f}"
 
 
 def between(interval: Sequence[float] | None, value: float = 0.0) -> str:
-    """0.002 to 0.022; nothing where there is none. `value` is what the interval is about."""
+    """0.002 to 0.022; empty if there is none. `value` is the value that the interval belongs to."""
     return f"{interval[0]:.{digits(value, interval)}f} to {interval[1]:.{digits(value, interval)}f}" if interval else ""
 
 
 def measured(line: dict[str, Any]) -> str:
-    """The counts of a claim: 12 hold, 1 reversed, of 13; where it is not judged they are only shown."""
+    """The counts of a claim: 12 hold, 1 reversed, of 13; marked if it is not judged."""
     return f"not judged, shown only: {line['measured']}" if line["verdict"] == ledger.NOT_JUDGED else line["measured"]
 
 
 def weighed(line: dict[str, Any]) -> str:
-    """The effect that decided a claim, in one sentence; nothing where nothing was compared."""
+    """The effect that decided a claim, in one sentence; empty if nothing was compared."""
     if line["effect"] is None:
         return ""
-    near = any(row["near"] for row in line["comparisons"])  # what speaks least for "near" is the largest difference
+    near = any(row["near"] for row in line["comparisons"])  # the largest difference supports "near" least
     which = "Average effect" if line["averaged"] else "Largest difference" if near else "Smallest effect"
     quantity = f" on {line['quantity'].replace('_', ' ')}" if line["quantity"] else ""
     spread = f" ({between(line['interval'], line['effect'])})" if line["interval"] else ""
@@ -117,11 +117,11 @@ def counted(counts: dict[str, int]) -> str:
     return f"{', '.join(told)}, of {counts['of']}" if told else ""
 
 
-# What is said of a line
+# The text of a line
 
 
 def account(line: dict[str, Any]) -> str:
-    """What a page says of a line: its verdict and statement, what came out, and what a run lacked."""
+    """What a page says about a line: its verdict and statement, the result, and what the run lacked."""
     if line["verdict"] == ledger.NOT_COMPARABLE and line["cells"]:
         return f"`{line['id']}`: {quiet(line)}"
     said = [f"{marked(line['verdict'])} `{line['id']}` {line['statement']}", " ".join(filter(None, _outcome(line)))]
@@ -156,7 +156,7 @@ def _listed(value: Any) -> str:
 
 
 def remark(line: dict[str, Any]) -> str:
-    """The note of a line without what `lacking` and `quiet` say already."""
+    """The note of a line without what `lacking` and `quiet` already say."""
     note = line["note"]
     for need in line["needs"]:
         note = note.replace(ledger.lack(need), "")
@@ -167,7 +167,7 @@ def remark(line: dict[str, Any]) -> str:
 
 
 def quiet(line: dict[str, Any]) -> str:
-    """One line about the printed numbers that could not be compared; nothing where all were."""
+    """One line about the printed numbers that could not be compared; empty if all were."""
     apart = [cell for cell in line["cells"] if cell["verdict"] == ledger.NOT_COMPARABLE]
     blank = sum(cell["verdict"] == ledger.NOT_RUN for cell in line["cells"])
     told = []

@@ -1,13 +1,13 @@
-"""Runs: from what was asked for to a tidy frame of records.
+"""Runs: from their settings to a tidy frame of records.
 
     simulation    one method on one federation, one record per measured round
-    run           what a run is: its name, its kind; `maker` is the code that computes it, `versions` the libraries
-    computations  whatever else a notebook computes that needs data or takes long
+    run           a run's settings, name and kind; `maker` is the code that computes it, `versions` the libraries
+    computations  other computations of a notebook that need data or take long
     store         where finished runs are kept on this machine; interrupted ones continue
     record        finished runs that are committed with the repository
     study         many runs in, one tidy frame out, from the record, the store or the backend
     tuning        the best options of each method, by one rule, on held-out training data
-    verify        recompute what is recorded, and compare
+    verify        recompute recorded runs and compare
     tables, durations, bars   records as CSV; how long runs take; progress
     backends      where runs execute
     plan          what runs will cost

@@ -1,4 +1,4 @@
-"""Progress bars, for those who watch."""
+"""When to show progress bars."""
 
 import sys
 
@@ -6,7 +6,7 @@ from fedlib import surroundings
 
 
 def quiet(bar: bool | None = None) -> bool:
-    """Whether to hide progress bars: as asked, else when they are unwanted or nobody is watching."""
+    """Whether to hide progress bars: as asked, otherwise if they are unwanted or there is no screen to show them."""
     if bar is not None:
         return not bar
     watched = sys.stderr.isatty() or "ipykernel" in sys.modules

@@ -1,12 +1,12 @@
-"""Computations that are no runs of a method but need data or take long: kept, recorded and verified like runs.
+"""Computations other than runs of a method that need data or take long: kept, recorded and verified like runs.
 
     @computation
     def compare_samplers(park: Park, seed: int) -> pd.DataFrame: ...
 
 Calling the function reads the frame from the store or the record, or computes it and keeps it. Its arguments must be
-plain values (numbers, texts, lists, dictionaries) or dataclasses of these; its annotations tell which. Dictionaries
-come in alphabetical order: where the order of things counts, give a list. Columns of
-clock readings are named (`@computation(clock=("seconds",))`), for no second computation repeats them.
+plain values (numbers, strings, lists, dictionaries) or dataclasses of these, as its annotations say. Dictionaries are
+sorted by key: where the order matters, give a list. Columns with clock readings are named
+(`@computation(clock=("seconds",))`), because they differ each time.
 """
 
 import json
@@ -57,7 +57,7 @@ class Computation:
 
     @cached_property
     def data_sets(self) -> list[str]:
-        """What must be on disk to compute it: every argument `data_set`, however deep."""
+        """The data sets needed to compute it: every argument called `data_set`, at any depth."""
         return sorted(set(_values_named("data_set", self.arguments)))
 
     @property
@@ -78,7 +78,7 @@ class Computation:
         module, _, name = self.function.partition(":")
         computed = getattr(import_module(module), name, None)
         if not isinstance(computed, Computed):
-            raise ValueError(f"{self.function} is no computation of this edition of fedlib")
+            raise ValueError(f"{self.function} is not a computation of this version of fedlib")
         return computed
 
     def compute(
@@ -87,7 +87,7 @@ class Computation:
         after_round: Callable[[Progress], object] = lambda progress: None,
         bar: bool | None = False,
     ) -> pd.DataFrame:
-        """The frame, computed from the plain arguments, so that a later computation of the same gives the same."""
+        """The frame, computed from the plain arguments, so that recomputing it from the record gives the same."""
         hints = get_type_hints(self._computed.function)
         rebuilt = {name: _rebuilt(value, hints.get(name)) for name, value in self.arguments.items()}
         return self._computed.function(**rebuilt)
@@ -123,7 +123,7 @@ def computation(function: Callable[..., pd.DataFrame] | None = None, *, clock: t
 
 
 def _public(module: str) -> str:
-    """The experiments of a paper are one module to others, whatever files they lie in."""
+    """The module's public name: the experiments of a paper are one module to others, even if they are several files."""
     parts = module.split(".")
     return ".".join(parts[:4]) if parts[:2] == ["fedlib", "papers"] else module
 
@@ -140,7 +140,7 @@ def _plain_argument(name: str, value: Any) -> Any:
 
 
 def _rebuilt(value: Any, annotation: Any) -> Any:
-    """What a plain value stood for: a dataclass, a tuple, a float that is a whole number."""
+    """A plain value as its annotation says: a dataclass, a tuple, a float that is a whole number."""
     if is_dataclass(annotation) and isinstance(annotation, type):
         hints = get_type_hints(annotation)
         return annotation(**{name: _rebuilt(part, hints[name]) for name, part in value.items()})
@@ -157,7 +157,7 @@ def _values_named(key: str, tree: Any) -> list[str]:
 
 
 def _texts(tree: Any) -> Iterator[str]:
-    """All texts in a tree of plain values."""
+    """All strings in a tree of plain values."""
     if isinstance(tree, str):
         yield tree
     for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():

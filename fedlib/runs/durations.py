@@ -17,7 +17,7 @@ def forecast(missing: list[Task], workers: int) -> str:
 
 
 def expected(task: Task) -> float | None:
-    """Seconds of one core, from the same run by other code, or from runs of its kind; None where there are none."""
+    """Seconds on one core, from the same run by other code, or from runs of its kind; None if there are none."""
     if (recorded := record.find(task.name)) is not None:
         return recorded[1].seconds
     paces = [
@@ -29,8 +29,8 @@ def expected(task: Task) -> float | None:
 
 
 def seconds_per_seed(paper: str) -> float | None:
-    """What one more seed of all of a paper's recorded runs takes of one core, at its largest scale; None without
-    record. Tuning runs are done once and do not count."""
+    """Seconds on one core for one more seed of all of a paper's recorded runs, at its largest scale; None if nothing is
+    recorded. Tuning runs are done once and do not count."""
     for scale in ("paper", "desk", "quick"):
         runs = [(run, json.loads(run.asked)) for run in record.runs_of(paper).values() if scale in run.scales.split()]
         results = [(run.seconds, asked["seed"]) for run, asked in runs if _is_result(asked)]
@@ -57,7 +57,7 @@ def _listed(reasons: Counter[str]) -> str:
 def _time(known: list[float], runs: int, workers: int) -> str:
     if not known:
         return "; the progress bar will tell how long it takes"
-    # Runs without a like on record are taken to be as long as the others; the longest cannot be shared.
+    # Runs of unknown length are taken to be as long as the others; a single run cannot be split over workers.
     seconds = max(mean(known) * runs / min(workers, runs), max(known))
     return f"; about {in_words(seconds)} with {workers} at a time"
 

@@ -1,9 +1,9 @@
-"""Who computed a run: a digest of the code that decides its digits.
+"""A run's *maker*: a digest of the code that decides its digits.
 
 From its roots (the method, the partitioner, the network, `federate`, `simulate`) the names that a definition uses are
-followed to other definitions of fedlib, and from these to the next. What is reached counts, as parsed: comments,
-docstrings and layout do not, and every supported Python computes the same digest. What is not reached does not count,
-so a new method, or a correction in another one, leaves a run's maker as it is.
+followed to other definitions of fedlib, and from these to the next. The syntax trees of all definitions reached make up
+the digest; comments, docstrings and layout do not count, and every supported Python computes the same digest. Other
+definitions do not count, so a new method, or a correction in another one, leaves a run's maker as it is.
 
 Only the standard library is used, so that any Python can compute a digest without fedlib's packages.
 """
@@ -30,7 +30,7 @@ Definition = tuple[str, str]  # module, name; the name "" stands for what a modu
 
 @dataclass
 class Module:
-    """What stands at the top level of a file."""
+    """The definitions and imports at the top level of a file."""
 
     name: str
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Sources:
         return digests
 
     def texts(self, roots: Iterable[Definition]) -> set[str]:
-        """The texts that stand in what the roots lead to: a method, network or partitioner may be named by one."""
+        """All string constants in the definitions reached: a method, network or partitioner may be named by one."""
         reached = [self._module(module).definitions.get(name, []) for module, name in self.reached(roots)]
         parts = [part for statements in reached for statement in statements for part in ast.walk(statement)]
         return {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
@@ -123,7 +123,7 @@ class Sources:
 
 @cache
 def sources() -> Sources:
-    """Those of the fedlib that is running."""
+    """The sources of the fedlib that is running."""
     return Sources()
 
 
@@ -152,7 +152,7 @@ def _is_for_types_only(statement: ast.stmt) -> bool:
 
 
 def _bound(statement: ast.stmt) -> list[str]:
-    """The names that a statement at the top level defines; none: it is there for its effect."""
+    """The names that a top-level statement defines; none if it is there for its effect."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [statement.name]
     if isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -207,7 +207,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _plain(value: object) -> object:
-    """A syntax tree as lists and texts, the same in every Python."""
+    """A syntax tree as lists and strings, the same in every Python."""
     if isinstance(value, list):
         return [_plain(part) for part in value]
     if not isinstance(value, ast.AST):
@@ -222,7 +222,7 @@ def _plain(value: object) -> object:
 
 
 def _joined(parts: list[ast.expr]) -> list[ast.expr]:
-    """The parts of an f-string, texts side by side as one."""
+    """The parts of an f-string, with neighbouring constants joined."""
     joined: list[ast.expr] = []
     for part in parts:
         last = joined[-1] if joined else None

@@ -1,10 +1,10 @@
-"""The record: finished runs that are committed with the repository, below `reports/recorded`, one folder per paper.
+"""The record: finished runs that are committed with the repository, in `reports/recorded`, one folder per paper.
 
-    runs.csv          a line per run: name, kind, what was asked for, its maker, the commit, seconds, versions, digests
-    <name>.csv.gz     its records
+    runs.csv          one line per run: name, kind, settings, maker, commit, seconds, versions, digests
+    <name>.csv.gz     the run's records
     equivalents.csv   beside the papers: makers whose runs of a kind were found to have the same digits
 
-Each line carries a digest of itself and one of its records, so that a damaged or edited record is noticed. Names use
+Each line carries a digest of itself and one of its records, so that a damaged or edited record is detected. Names use
 the known hashes of the data, so reading needs no data.
 """
 
@@ -32,7 +32,7 @@ EQUIVALENTS = ("kind", "recorded maker", "accepted maker", "commit", "run")
 
 
 class DamagedRecord(ValueError):
-    """A recorded run is not what was written; the message says which and what to do."""
+    """A recorded run was damaged or edited; the message says which one and what to do."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RecordedRun:
     line: str = ""  # digest of all of the above
 
     def sealed(self) -> "RecordedRun":
-        """With the digest that belongs to it."""
+        """The line with its digest filled in."""
         return replace(self, line=self.digest())
 
     def digest(self) -> str:
@@ -65,17 +65,17 @@ class RecordedRun:
         return json.loads(self.versions)
 
     def task(self) -> Task:
-        """What was run, ready to be run again."""
+        """The run or computation, ready to be computed again."""
         return task_of(json.loads(self.asked))
 
 
 def folder() -> Path:
-    """Where the record is."""
+    """Where the recorded runs are."""
     return surroundings.recorded_folder()
 
 
 def papers() -> list[str]:
-    """The papers of which something is recorded."""
+    """The papers with recorded runs."""
     return sorted(path.parent.name for path in folder().glob("*/runs.csv"))
 
 
@@ -110,7 +110,7 @@ def find(name: str) -> tuple[str, RecordedRun] | None:
 def records_of(paper: str, run: RecordedRun) -> pd.DataFrame:
     """The records of a recorded run; `DamagedRecord` if they, or the line, are not as they were written."""
     file = folder() / paper / f"{run.name}.csv.gz"
-    remedy = f"Restore it (git checkout -- reports/recorded/{paper}), or record the run anew."
+    remedy = f"Restore it (git checkout -- reports/recorded/{paper}), or record the run again."
     if run.digest() != run.line:
         raise DamagedRecord(f"the line of run {run.name} in {file.parent / 'runs.csv'} was changed. {remedy}")
     try:
@@ -140,7 +140,7 @@ def _read_equivalents(file: Path, modified: int) -> frozenset[tuple[str, str, st
 
 
 def accept(run: RecordedRun, maker: str, commit: str) -> None:
-    """Enter a maker as equivalent for a kind, found so on this run."""
+    """Register a maker as equivalent for a kind, because it gave the same digits on this run."""
     file = folder() / "equivalents.csv"
     before = file.read_text(encoding="utf-8") if file.exists() else ",".join(EQUIVALENTS) + "\n"
     text = io.StringIO()
@@ -149,7 +149,7 @@ def accept(run: RecordedRun, maker: str, commit: str) -> None:
 
 
 def add(paper: str, scale: str, finished: Iterable[tuple[dict[str, Any], bytes]], commit: str) -> list[RecordedRun]:
-    """Record runs, given what the store says of each (`run.json`) and its records; those that are new or changed."""
+    """Record runs, each given by its `run.json` in the store and its records; returns those that are new or changed."""
     before, new = runs_of(paper), []
     for facts, content in finished:
         old = before.get(facts["name"])
@@ -176,7 +176,7 @@ def add(paper: str, scale: str, finished: Iterable[tuple[dict[str, Any], bytes]]
 
 
 def keep_only(paper: str, scale: str, names: Iterable[str]) -> int:
-    """Drop what a paper's report at this scale does not use; how many that were."""
+    """Drop the runs that a paper's report at this scale does not use; returns how many."""
     before, wanted = runs_of(paper), set(names)
     kept = [replace(run, scales=scale, line="").sealed() for name, run in before.items() if name in wanted]
     write_runs(paper, kept)
@@ -198,17 +198,17 @@ def write_runs(paper: str, runs: Iterable[RecordedRun]) -> None:
 
 
 def everything() -> Iterator[tuple[str, RecordedRun]]:
-    """All that is recorded, with the paper it belongs to."""
+    """All recorded runs, each with its paper."""
     for paper in papers():
         for run in runs_of(paper).values():
             yield paper, run
 
 
 def commit() -> str:
-    """The commit whose code is running; a tree with other code than its commit has none that could vouch for a run."""
+    """The commit whose code is running; an error if fedlib has changes that are not committed."""
     if _git("status", "--porcelain", "--", "fedlib"):
         raise ValueError(
-            "fedlib/ has changes that are not committed: commit them first, so that the record can name it"
+            "fedlib/ has changes that are not committed: commit them first, so that the record can name the commit"
         )
     return _git("rev-parse", "--short=12", "HEAD")
 

@@ -1,10 +1,10 @@
-"""What a run is: what was asked for, the code that computes it, and which others are of its kind.
+"""What a run is: its settings, the code that computes it, and its kind.
 
-name    what was asked for, with the bytes of the data. Values equal to their default are left out, so that a new
-        option with a default renames nothing
-maker   the code that computes it (`runs.maker`), defaults included, and the mode of the numerics
-kind    method, partitioner, network, data, and the names of the options that were given: runs of a kind take the
-        same way through the code, so that checking one of them says something about all
+name    a hash of the settings and of the data. Values equal to their default are left out, so that a new option with
+        a default renames nothing
+maker   a hash of the code that computes it (`runs.maker`), defaults included, and of the mode of the numerics
+kind    method, partitioner, network, data, and the names of the options given: runs of a kind use the same code, so
+        that checking one of them says something about all
 """
 
 import hashlib
@@ -29,19 +29,19 @@ ROOTS = (("fedlib.problem.federation", "federate"), ("fedlib.runs.simulation", "
 
 @dataclass(frozen=True)
 class Run:
-    """One run. `label` names it in tidy frames and is no part of its identity."""
+    """One run. `label` names it in tidy frames and is not part of its identity."""
 
     algorithm: str
-    federation: dict[str, Any]  # arguments of `federate` but the seed
+    federation: dict[str, Any]  # arguments of `federate` without the seed
     rounds: Count
     seed: Seed
     options: dict[str, Any] = field(default_factory=dict)  # hyper-parameters of the algorithm
     every: Count = 1  # measure every k-th round
     label: dict[str, Any] = field(default_factory=dict)
-    stop_at: dict[str, float] | None = None  # end with the measurement that reaches this, such as {"accuracy": 0.9}
+    stop_at: dict[str, float] | None = None  # stop at the first measurement that reaches this: {"accuracy": 0.9}
 
     def __post_init__(self) -> None:
-        """What is wrong here would else fail in a worker, or not before all other runs are done."""
+        """Check everything here: in a worker it would fail only after other runs are done."""
         check_fields(self)
         check_stop(self.stop_at)
         check_federation(self.federation | {"seed": self.seed})
@@ -49,14 +49,14 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What determines the result, all defaults spelled out."""
+        """All settings that determine the result, defaults included."""
         config = {name: value for name, value in asdict(self).items() if name != "label"}
         options = asdict(algorithms.create(self.algorithm, **self.options))
         return config | {"options": options, "federation": federation_defaults(self.federation) | self.federation}
 
     @cached_property
     def asked(self) -> dict[str, Any]:
-        """What determines the result, without what is by default; arguments that make this run again."""
+        """The settings that determine the result, without defaults: arguments that make this run again."""
         asked = {
             "algorithm": self.algorithm,
             "federation": _without_defaults(self.federation, federation_defaults(self.federation)),
@@ -93,12 +93,12 @@ class Run:
 
     @property
     def data_sets(self) -> list[str]:
-        """What must be on disk to compute it."""
+        """The data sets needed to compute it."""
         return [self.federation["data_set"]]
 
     @property
     def steps(self) -> int:
-        """How many steps of a progress bar it is long: its rounds."""
+        """Its length on a progress bar: its rounds."""
         return self.rounds
 
     def compute(
@@ -107,7 +107,7 @@ class Run:
         after_round: Callable[[Progress], object] = lambda progress: None,
         bar: bool | None = False,
     ) -> pd.DataFrame:
-        """Its records, from the start or from where it was left; nothing is stored."""
+        """Its records, from the start or from an earlier progress; nothing is stored."""
         return simulate(
             algorithms.create(self.algorithm, **self.options),
             federation_of(self),
@@ -121,13 +121,13 @@ class Run:
 
 
 def name_of(asked: dict[str, Any], fingerprints: dict[str, str]) -> str:
-    """The name of what was asked for, on these data."""
+    """The name of these settings on these data."""
     content = asked | {"data": fingerprints}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def plain(value: Any) -> Any:
-    """As JSON would give it back; 2.0 is 2, so that equal values have equal names."""
+    """The value as JSON would return it; 2.0 becomes 2, so that equal values have equal names."""
     if isinstance(value, dict):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | range):
@@ -138,7 +138,7 @@ def plain(value: Any) -> Any:
 
 
 def federation_defaults(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The defaults of `federate` and of the partitioner, but the seed, which belongs to the run."""
+    """The defaults of `federate` and of the partitioner, except the seed, which belongs to the run."""
     deal = partition.PARTITIONERS.get(arguments.get("partitioner", ""))
     takers = [federate, deal] if deal else [federate]
     parameters = [parameter for taker in takers for parameter in signature(taker).parameters.values()]
@@ -155,7 +155,7 @@ def _option_defaults(algorithm: str) -> dict[str, Any]:
 
 
 def _without_defaults(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """What differs from its default; True and 1 do differ."""
+    """The values that differ from their default; True differs from 1."""
     missing = object()
 
     def is_default(name: str, value: Any) -> bool:
@@ -172,5 +172,5 @@ def federation_of(run: Run) -> Federation:
 
 @lru_cache(maxsize=2)
 def _federation(arguments: str, seed: int, data_fingerprint: str) -> Federation:
-    """The fingerprint is there so that replaced data is never taken for the old."""
+    """Cached by the fingerprint, too, so that replaced data are not mistaken for the old."""
     return federate(**json.loads(arguments), seed=seed)

@@ -23,12 +23,12 @@ class Progress:
     records: list[dict] = field(default_factory=list)
 
     def is_done(self, rounds: int, stop_at: Mapping[str, float] | None = None) -> bool:
-        """Whether nothing is left to compute of this many rounds: all are done, or the last measurement reached it."""
+        """Whether the run is complete: all rounds are done, or the last measurement reached the target."""
         return self.round >= rounds or (bool(self.records) and reaches(self.records[-1], stop_at))
 
 
 def reaches(record: Mapping[str, float], target: Mapping[str, float] | None) -> bool:
-    """Whether a measurement is as good as all that is asked: a loss at most, any other score at least."""
+    """Whether a measurement reaches the target: a loss is at most, any other score at least the value given."""
     if target is None:
         return False
     if unknown := sorted(set(target) - set(record)):
@@ -49,9 +49,9 @@ def simulate(
 ) -> pd.DataFrame:
     """One row per measured round: `round` and what the algorithm measures; round 0 is the start.
 
-    `every` measures every k-th round and the last. `stop_at={"accuracy": 0.9}` ends with the first measurement that
-    reaches it. Pass the `Progress` of an interrupted call to continue it: the records come out the same. `after_round`
-    sees the progress after each round (to save it, say). `bar` shows a progress bar.
+    `every` measures every k-th round and the last. `stop_at={"accuracy": 0.9}` stops at the first measurement that
+    reaches it. Pass the `Progress` of an interrupted call to continue it: the records are the same. `after_round` is
+    called with the progress after each round (to save it, for example). `bar` shows a progress bar.
     """
     _require_arguments(algorithm, federation, rounds, every, stop_at)
     now = progress or Progress()
@@ -71,7 +71,7 @@ def simulate(
 
 
 def _require_arguments(algorithm: object, federation: object, rounds: object, every: object, stop_at: object) -> None:
-    """Say at once what is wrong and what would be right: a federation may have taken minutes to build."""
+    """Refuse wrong arguments at once, with what would be right: a federation may have taken minutes to build."""
     if not isinstance(algorithm, Algorithm):
         example = f"create({algorithm!r})" if isinstance(algorithm, str) else "create('fedavg', lr=0.1)"
         raise TypeError(f"algorithm={algorithm!r} must be a method with its options, such as {example}")
@@ -83,7 +83,7 @@ def _require_arguments(algorithm: object, federation: object, rounds: object, ev
 
 
 def check_stop(stop_at: object) -> None:
-    """Refuse what is no target."""
+    """Refuse a target that is not a mapping of names to numbers."""
     if stop_at is None:
         return
     if not isinstance(stop_at, Mapping) or not stop_at:

@@ -1,9 +1,9 @@
-"""The local store: what is finished is read back, what was interrupted continues.
+"""The local store: finished runs are read back, interrupted ones continue.
 
-A run is kept by its name, its maker and the versions of the libraries, so a stored result can never stand for something
-else. Its folder, `<name>/<maker>-<versions>`, holds
+A run is stored by its name, its maker and the versions of the libraries, so a result is never mistaken for that of
+another run. Its folder, `<name>/<maker>-<versions>`, holds
 
-    run.json         what was asked for, who computed it and how long it took; written last, so it marks a finished run
+    run.json         settings, maker, versions and duration; written last, so it marks a finished run
     records.csv      one row per measured round (`runs.tables`)
     checkpoint.npz   state and records of an unfinished run, replaced atomically
 """
@@ -35,12 +35,12 @@ UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.Bad
 
 
 def folder() -> Path:
-    """Where runs are kept."""
+    """Where runs are stored."""
     return surroundings.runs_folder()
 
 
 def folder_of(task: Task) -> Path:
-    """Where this one is kept."""
+    """Where this run is stored."""
     return folder() / task.name / f"{task.maker}-{versions.digest()}"
 
 
@@ -53,7 +53,7 @@ def load(task: Task) -> pd.DataFrame | None:
 
 
 def finished(name: str) -> tuple[dict[str, Any], bytes] | None:
-    """What run.json says of a finished run by the present code, and its records; None where there is no such run."""
+    """The content of run.json and the records of a run finished by the present code; None if there is none."""
     for place in (folder() / name).glob(f"*-{versions.digest()}"):
         if (place / "run.json").exists():
             facts = json.loads((place / "run.json").read_text(encoding="utf-8"))
@@ -63,7 +63,7 @@ def finished(name: str) -> tuple[dict[str, Any], bytes] | None:
 
 
 def task_of(asked: dict[str, Any]) -> Task:
-    """What was asked for, ready to be computed."""
+    """The run or computation with these settings."""
     return Computation(**asked) if "function" in asked else Run(**asked)
 
 
@@ -98,7 +98,7 @@ def _compute(task: Task, after_round: Callable[[Progress], object], bar: bool | 
 
 
 def finish(task: Task, records: pd.DataFrame, seconds: float, resumed: bool, split: str | None = None) -> pd.DataFrame:
-    """File records computed here or elsewhere; what `load` gives back. `split` is the partition's fingerprint."""
+    """Store records computed here or elsewhere; returns what `load` will. `split` is the partition's fingerprint."""
     if split is None and isinstance(task, Run):
         split = federation_of(task).fingerprint
     facts = {
@@ -130,14 +130,14 @@ def write_checkpoint(path: Path, progress: Progress, seconds: float = 0.0) -> No
 
 
 def read_checkpoint(path: Path) -> tuple[Progress | None, float]:
-    """The progress saved at `path` and its seconds; None when it is not there or unreadable: the run starts afresh."""
+    """The progress saved at `path` and its seconds; None if it is missing or unreadable: the run starts again."""
     try:
         return _unpack(path)
     except FileNotFoundError:
         return None, 0.0
     except UNREADABLE as problem:
         path.rename(path.with_suffix(".unreadable"))
-        print(f"checkpoint of run {path.parent.parent.name} set aside, the run starts afresh: {problem}")
+        print(f"checkpoint of run {path.parent.parent.name} set aside, the run starts again: {problem}")
         return None, 0.0
 
 
@@ -149,7 +149,7 @@ def to_bytes(progress: Progress) -> bytes:
 
 
 def from_bytes(content: bytes) -> Progress:
-    """What `to_bytes` had sent."""
+    """The inverse of `to_bytes`."""
     return _unpack(io.BytesIO(content))[0]
 
 

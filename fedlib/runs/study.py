@@ -1,12 +1,13 @@
 """A study: many runs in, one tidy frame out.
 
-What is recorded or stored is read; what is missing goes to the backend in use, after a word on how much it is.
-FEDLIB_RECORD says what the record is for:
+Recorded and stored runs are read; missing ones go to the backend in use, after a message that says how many there are.
+The present code *vouches for* a recorded run if it is the code that computed it, or was verified to give the same
+digits. FEDLIB_RECORD says how to use the record:
 
-    use      read what the present code vouches for, compute the rest (the default)
-    stale    read it all, and say on the page what the present code does not vouch for
-    only     compute nothing: what is not recorded, or not vouched for, is an error (the tests)
-    ignore   as if nothing were on record
+    use      read the runs that the present code vouches for, compute the rest (the default)
+    stale    read all runs, and mark on the page those that the present code does not vouch for
+    only     compute nothing: a run that is not recorded, or not vouched for, is an error (for the tests)
+    ignore   as if nothing were recorded
 """
 
 import json
@@ -34,11 +35,11 @@ class RunFailed(RuntimeError):
 
 
 class NotRecorded(RuntimeError):
-    """Only recorded runs may be used, and some are not on record, or not vouched for by the present code."""
+    """Only recorded runs may be used, but some are not recorded, or the present code does not vouch for them."""
 
 
 class NotComputed(RuntimeError):
-    """Something that is no run is asked for while runs are planned."""
+    """A plan came to a computation that is not a run, and computes nothing."""
 
 
 def execute(runs: Iterable[Task], backend: str | None = None, workers: int | None = None) -> pd.DataFrame:
@@ -51,7 +52,7 @@ def execute(runs: Iterable[Task], backend: str | None = None, workers: int | Non
     chosen = backends.load(backend)
     many: int = backends.cores() if workers is None else checked("workers", workers, Count)
     unique = {run.name: run for run in runs}
-    records = {name: found for name, run in unique.items() if (found := read(run)) is not None}
+    records = {name: frame for name, run in unique.items() if (frame := read(run)) is not None}
     missing = [run for name, run in unique.items() if name not in records]
     failures: dict[str, str] = {}
     note_study(unique, missing)
@@ -64,7 +65,7 @@ def execute(runs: Iterable[Task], backend: str | None = None, workers: int | Non
                 records[run.name] = outcome
                 note_use(run, "computed")
     if failures:
-        raise _missing_data(failures) or RunFailed(_complaint(missing, failures))
+        raise _missing_data(failures) or RunFailed(_failure_report(missing, failures))
     return pd.concat([labelled(run, records[run.name]) for run in runs], ignore_index=True)
 
 
@@ -112,13 +113,13 @@ def _not_recorded(task: Task, recorded: tuple[str, RecordedRun] | None) -> str:
         return f"not on record: {task.kind}\n{task.asked}"
     return (
         f"recorded by other code than the present: {task.kind} (at commit {recorded[1].commit}, maker "
-        f"{recorded[1].maker}; now {task.maker}). If nothing that decides digits changed, "
-        f"`python -m fedlib verify paper={recorded[0]} --accept` shows it and enters it; else the runs must be new."
+        f"{recorded[1].maker}; now {task.maker}). If the change should not alter any digit, "
+        f"`python -m fedlib verify paper={recorded[0]} --accept` checks that; otherwise compute the runs again."
     )
 
 
 def note_use(task: Task, origin: str) -> None:
-    """Write down what a notebook used and where it came from, while a report is built."""
+    """Note which run a notebook used and where it came from, while a report is built."""
     if file := surroundings.used_file():
         file.parent.mkdir(parents=True, exist_ok=True)
         with open(file, "a", encoding="utf-8") as lines:
@@ -126,7 +127,7 @@ def note_use(task: Task, origin: str) -> None:
 
 
 def note_study(runs: Mapping[str, Task], missing: list[Task]) -> None:
-    """Write down what a study asks for while runs are planned."""
+    """Note what a study asks for, while runs are planned."""
     if file := surroundings.planned_file():
         noted = {"runs": {name: run.asked for name, run in runs.items()}, "missing": [run.name for run in missing]}
         with open(file, "a", encoding="utf-8") as lines:
@@ -134,7 +135,7 @@ def note_study(runs: Mapping[str, Task], missing: list[Task]) -> None:
 
 
 def announce(missing: list[Task], workers: int) -> None:
-    """Say how much will be computed, why, and about how long it takes, before it starts."""
+    """Print how many runs will be computed, why, and about how long it takes."""
     if missing and not quiet():
         print(durations.forecast(missing, workers), file=sys.stderr)
 
@@ -146,12 +147,12 @@ def labelled(run: Task, records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _missing_data(failures: dict[str, str]) -> data.DataNotFound | None:
-    """What to do about the data where nothing else was wrong; None where something was."""
+    """The error about missing data if all failures are due to it, otherwise None."""
     advice = {failure.partition(f"{data.DataNotFound.__name__}: ")[2] for failure in failures.values()}
     return None if "" in advice else data.DataNotFound("\n".join(sorted(advice)))
 
 
-def _complaint(runs: list[Task], failures: dict[str, str]) -> str:
+def _failure_report(runs: list[Task], failures: dict[str, str]) -> str:
     reports = [f"{run.asked}\n{failures[run.name]}" for run in runs if run.name in failures]
     return f"{len(reports)} of {len(runs)} runs failed, the others are stored.\n\n" + "\n\n".join(reports)
 

@@ -1,7 +1,7 @@
-"""Records as CSV, exact to the last bit, and as narrow as they can be read.
+"""Records as CSV, exact to the last bit, and narrow enough to read.
 
-Columns that are numbered (`times_0`, `times_1`, ...: one per client) are folded into one, which holds what changed
-since the row above: `3=1.0 17=2.0`. All other columns stand as they are.
+Numbered columns (`times_0`, `times_1`, ...: one per client) are folded into one, which holds what changed since the row
+above: `3=1.0 17=2.0`. All other columns stay as they are.
 """
 
 import io
@@ -16,12 +16,12 @@ FOLDED = " by number"  # ends the name of a folded column
 
 
 def to_csv(frame: pd.DataFrame) -> bytes:
-    """The bytes that stand for a frame."""
+    """The frame as the bytes of a CSV file."""
     return folded(frame).to_csv(index=False, lineterminator="\n").encode()
 
 
 def from_csv(content: bytes) -> pd.DataFrame:
-    """The frame that these bytes stand for."""
+    """The inverse of `to_csv`."""
     return unfolded(pd.read_csv(io.BytesIO(content)))
 
 
@@ -51,7 +51,7 @@ def _stem(column: str) -> str | None:
 
 
 def _changes(group: pd.DataFrame) -> list[str]:
-    """Of each row, what differs from the row above; the first row in full."""
+    """For each row, what differs from the row above; the first row in full."""
     rows, before = [], [None] * group.shape[1]
     for row in group.itertuples(index=False):
         texts = [repr(float(value)) for value in row]

@@ -1,9 +1,9 @@
 """Tuning: one rule for all methods of a comparison.
 
 Every point of a method's grid is run on the tuning seeds, for the same rounds, with a share of each client's *training*
-samples held back; the point with the best mean score on these wins. Where a winning value lies at an end of its grid,
-the grid gets one more value there, as far from the last as that from the one before, and so on, twice at most. Test
-samples are never seen, and no result uses the tuning seeds.
+samples held out; the point with the best mean score on these wins. If a winning value lies at an end of its grid, the
+grid gets one more value there, at the same ratio as the last two, and so on, twice at most. Test samples are never
+used, and no result uses the tuning seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Point = dict[str, float]
 class Sweep:
     """What was tried and what won.
 
-    `scores` has a row per method, point and seed: its options, the score, and `extension`, 0 for the grid as planned.
+    `scores` has one row per method, point and seed: options, score, and `extension`, which is 0 for the planned grid.
     """
 
     scores: pd.DataFrame
@@ -39,6 +39,11 @@ class Sweep:
         keys = [name for name in self.scores if name not in ("seed", "score")]
         return self.scores.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
 
+    def winner(self, method: str) -> pd.Series:
+        """The row of `means` with the best point of a method."""
+        means, best = self.means(), pd.Series(self.best[method])
+        return means[(means["method"] == method) & (means[list(best.index)] == best).all(axis=1)].iloc[0]
+
     def table(self, option: str) -> pd.DataFrame:
         """For reading: mean scores in percent by method and value of an option, and the best value."""
         scores = self.means().pivot(index="method", columns=option, values="score").loc[list(self.best)]
@@ -47,7 +52,7 @@ class Sweep:
 
 
 def tune(methods: Mapping[str, Run], grids: Mapping[str, Grid], seeds: Sequence[int], score: str = "accuracy") -> Sweep:
-    """The best point of each method's grid; a method is given by a run of it, whose other options stay as they are."""
+    """The best point of each method's grid; each method is given as a run, whose other options stay as they are."""
     if missing := sorted(set(methods) - set(grids)):
         raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
     tried = {name: points(grids[name]) for name in methods}
@@ -69,7 +74,7 @@ def points(grid: Grid) -> list[Point]:
 
 
 def held_out(run: Run, seed: int, point: Point) -> Run:
-    """The run at a point of its grid, measured on training samples that clients hold back."""
+    """The run at a point of its grid, measured on held-out training samples of the clients."""
     federation = {name: value for name, value in run.federation.items() if name != "test_samples"}
     federation |= {"validation_share": HELD_OUT}
     return replace(run, federation=federation, seed=seed, options=run.options | point, label={})
@@ -92,13 +97,17 @@ def _keys(runs: list[Run]) -> list[str]:
     return [*dict.fromkeys(name for run in runs for name in run.label), "seed"]
 
 
-def _best(scores: pd.DataFrame, method: str, score: str) -> Point:
-    """The point with the best mean; of equals the first."""
-    options = _options(scores, method)
-    means = scores[scores["method"] == method].groupby(options, sort=False)["score"].mean()
-    chosen = means.idxmin() if score in FALLING else means.idxmax()
+def best_point(scores: pd.DataFrame, options: list[str], column: str, lowest: bool = False) -> Point:
+    """The values of these options with the best mean of a column over all other rows; of equals the first."""
+    means = scores.groupby(options, sort=False)[column].mean()
+    chosen = means.idxmin() if lowest else means.idxmax()
     values = chosen if isinstance(chosen, tuple) else (chosen,)
     return {name: float(value) for name, value in zip(options, values, strict=True)}
+
+
+def _best(scores: pd.DataFrame, method: str, score: str) -> Point:
+    of_method = scores[scores["method"] == method]
+    return best_point(of_method, _options(scores, method), "score", lowest=score in FALLING)
 
 
 def _options(scores: pd.DataFrame, method: str) -> list[str]:
@@ -107,7 +116,7 @@ def _options(scores: pd.DataFrame, method: str) -> list[str]:
 
 
 def _beyond(run: Run, frames: list[pd.DataFrame], method: str, score: str) -> list[Point]:
-    """The points that the grid lacks because its best value lies at an end; none where it does not."""
+    """The points to add because the best value lies at an end of the grid; none if it does not."""
     scores = pd.concat(frames, ignore_index=True)
     best, of_method = _best(scores, method, score), scores[scores["method"] == method]
     grid = {name: sorted(of_method[name].unique().tolist()) for name in best}

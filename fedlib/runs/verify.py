@@ -1,8 +1,8 @@
-"""Recompute what is recorded, and compare.
+"""Recompute recorded runs and compare.
 
-Runs of a kind take the same way through the code, so of each kind one run is computed again: its first rounds, with the
-settings of the whole, up to the second measurement; or whole runs, chosen at random or all of them. Digits must be
-equal. Where the processor or a library is another one, they must be equal within rounding, and that is said.
+Runs of a kind use the same code, so one run of each kind is computed again: its first rounds, with the settings of the
+whole run, up to the second measurement. Or whole runs, chosen at random or all of them. Digits must be equal; with
+another processor or another version of a library they must be equal within rounding, and the report says so.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ Outcome = Literal["equal", "equal within rounding", "differs", "damaged", "not c
 
 @dataclass(frozen=True)
 class VerifiedRun:
-    """What became of one recorded run that was computed again."""
+    """The result of computing one recorded run again."""
 
     paper: str
     run: RecordedRun
@@ -44,11 +44,11 @@ class VerifiedRun:
 
 
 class EnoughRounds(Exception):
-    """As many rounds as were wanted are computed."""
+    """The wanted number of rounds is computed."""
 
 
 def one_of_each_kind(runs: Iterable[tuple[str, RecordedRun]], whole: bool = False) -> list[tuple[str, RecordedRun]]:
-    """Of each kind, and each maker on record, the run that is computed soonest: a measurement of it, or all of it."""
+    """For each kind and each recorded maker, the fastest run: per measurement, or `whole`."""
     chosen: dict[tuple[str, str], tuple[float, str, RecordedRun]] = {}
     for paper, run in runs:
         price = run.seconds if whole else run.seconds / _steps(run.task())
@@ -59,7 +59,7 @@ def one_of_each_kind(runs: Iterable[tuple[str, RecordedRun]], whole: bool = Fals
 
 
 def at_random(runs: list[tuple[str, RecordedRun]], count: int) -> list[tuple[str, RecordedRun]]:
-    """This many of the runs, others each time."""
+    """This many of the runs, drawn differently each time."""
     return random.SystemRandom().sample(runs, min(count, len(runs)))
 
 
@@ -74,7 +74,7 @@ def check_all(
     workers: int,
     count: Callable[[int], object] = lambda number: None,
 ) -> Iterator[VerifiedRun]:
-    """Compute runs again, several at a time, and compare each; as they are done."""
+    """Compute runs again, several at a time, and compare each; yields results as they are done."""
     if min(workers, len(runs)) <= 1:
         for paper, run in runs:
             yield check(paper, run, whole)
@@ -100,7 +100,7 @@ def check(paper: str, run: RecordedRun, whole: bool) -> VerifiedRun:
     try:
         recorded = record.records_of(paper, run)
         if task.name != run.name:
-            return checked("damaged", note=f"what was asked for has the name {task.name}")
+            return checked("damaged", note=f"its settings belong to the name {task.name}")
         again = recompute(task, whole)
     except DamagedRecord as damage:
         return checked("damaged", note=str(damage))
@@ -141,7 +141,7 @@ def compare(recorded: pd.DataFrame, again: pd.DataFrame, run: RecordedRun) -> tu
 
 
 def largest_difference(recorded: pd.DataFrame, again: pd.DataFrame) -> tuple[str, float]:
-    """Where two frames of a shape differ most, in words, and by how many times what rounding may change."""
+    """Where two frames of the same shape differ most, in words, and by how many times the tolerance."""
     worst, place = 0.0, ""
     for column in recorded:
         if not pd.api.types.is_numeric_dtype(recorded[column]) or not pd.api.types.is_numeric_dtype(again[column]):
@@ -159,5 +159,5 @@ def largest_difference(recorded: pd.DataFrame, again: pd.DataFrame) -> tuple[str
 
 
 def _steps(task: Task) -> int:
-    """Into how many parts a run's time falls, of which one is enough to check it."""
+    """The number of measurements of a run, of which few are enough to check it."""
     return max(1, task.rounds // task.every) if isinstance(task, Run) else 1

@@ -1,4 +1,4 @@
-"""What else may decide digits, beside the code: libraries and processor. It goes on record."""
+"""What besides the code may decide digits, and is recorded: libraries and processor."""
 
 import hashlib
 import platform
@@ -18,7 +18,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def processor() -> str:
-    """What the numeric libraries may use here. Digits are the same on all x86-64 processors with AVX2."""
+    """The instruction set that the numeric libraries use here. Digits are the same on all x86-64 CPUs with AVX2."""
     return " ".join([platform.machine(), numerics.instructions()]).strip()
 
 
@@ -28,7 +28,7 @@ def digest() -> str:
 
 
 def differences(recorded: dict[str, str]) -> str:
-    """In words, how versions on record differ from those here; empty where they do not."""
+    """In words, how recorded versions differ from those here; empty if they do not."""
     here = versions()
     return ", ".join(
         f"{name} {recorded[name]} (here {here.get(name)})" for name in recorded if here.get(name) != recorded[name]

@@ -2,7 +2,7 @@
 
 Matching class counts (FedGS): choose `size` devices (columns of A) whose class counts add up to about y.
 
-    gbp_cs      the paper's search; `warm_up` is the part that its start "zero" consists of
+    gbp_cs      the paper's search; `warm_up` makes its start "zero"
     best_swap   our variant: it tries all swaps of two devices
     brute       the best of all selections
     random, monte_carlo, genetic, bayesian   the paper's other baselines; these need an `rng`

@@ -7,7 +7,7 @@ arrays with one entry per client.
 
 import numpy as np
 
-SILENT = -np.inf  # in place of a reward: the client has told none
+SILENT = -np.inf  # in place of a reward: the client has reported none
 
 
 def pool(a: np.ndarray, b: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Oort's choice of participants (Lai et al., OSDI 2021) as the authors of FedACS run it, without what concerns speed.
+"""Oort's choice of participants (Lai et al., OSDI 2021) as the authors of FedACS run it, without the terms for speed.
 
 A client's utility is the mean loss that it saw while it trained, plus a bonus that grows while it does not take part.
 The best clients form a pool, from which participants are drawn in proportion to their scores. Clients that took part

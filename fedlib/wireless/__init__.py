@@ -1,10 +1,10 @@
 """Energy and delay of one federated round over a shared radio band (FCBAFL, Sections 2.2 to 4.2).
 
 Call `draw_devices(scenario, rng)` for the devices of a cell, then a solver: `joint_optimum`, `alternation` (the paper's
-way) or `optimal_bandwidth` answer with an `Allocation`; `feasibility` says whether the deadline can be met at all.
+way) or `optimal_bandwidth` return an `Allocation`; `feasibility` says whether the deadline can be met at all.
 
-`devices` draws who takes part, `costs` says what a round costs, `frequency` and `bandwidth` hold the schemes the paper
-compares, `joint` solves for both at once, `monotone` finds the roots they need.
+`devices` draws who takes part, `costs` computes what a round costs, `frequency` and `bandwidth` hold the schemes the
+paper compares, `joint` solves for both at once, `monotone` finds the roots they need.
 
 Every array has the devices on its last axis; leading axes are independent instances (channel draws, deadlines,
 settings) and are solved together. `deadline_s` is one number, or one per instance. Shares of the band are fractions

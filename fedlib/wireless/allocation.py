@@ -1,4 +1,4 @@
-"""What a solver answers: who gets which share of the band and computes how fast."""
+"""What a solver returns: each device's share of the band and its processor frequency."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
 """Who gets which share of the band: the four schemes of Fig. 8 (FCBAFL, Sections 3 and 4.2).
 
-RA, AA and SA are the printed rules; AA is b_n = 1/N. They do not look at the deadline, and often leave some device too
-little to meet it. Given `share_min`, they first hand every device what it needs and apply their rule to the rest: that
-is no longer what the paper compares with, but it keeps the deadline.
+RA, AA and SA are the printed rules; AA is b_n = 1/N. They ignore the deadline, and often leave some device too little
+to meet it. Given `share_min`, they first give every device what it needs and apply their rule to the rest: that is no
+longer what the paper compares with, but it meets the deadline.
 
 OA minimises the energy of sending, P_1 of equation (26), at fixed frequencies, in one of two ways.
 - `lbfgsb` is the paper's choice. L-BFGS-B knows bounds but not sum(b) = 1, so it moves weights z_n >= 0 with b_n =
@@ -73,8 +73,8 @@ def clear_market(
     """Shares at the price at which the devices together ask for the whole band; one instance per row.
 
     `demand(price, rows)` is what the devices of these rows ask for, `saving(share)` the energy that the next bit of
-    share saves each device. Split the surplus evenly: at the lowest saving all ask for at least that, at the highest
-    none asks for more. A bracket.
+    share saves each device. The search starts from an even split of the surplus: at a price equal to the lowest saving
+    all ask for at least their part, at the highest none asks for more, so these two prices bracket the solution.
     """
     even = saving(_share_out(np.ones_like(share_min), share_min))
     low, high = np.log(np.min(even, axis=-1)), np.log(np.max(even, axis=-1))
@@ -85,7 +85,7 @@ def clear_market(
 
     price = np.exp(decreasing_root(log_demand, low, high, (rows,)))
     above = np.maximum(demand(price[:, None], rows) - share_min, 0)
-    return _share_out(above, share_min)  # the price is exact up to rounding; this makes the sum so, too
+    return _share_out(above, share_min)  # the price is exact up to rounding; this makes the sum exact, too
 
 
 def _exact(devices: Devices, share_min: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ def _lbfgsb_one(devices: Devices, share_min: np.ndarray) -> np.ndarray:
 
 
 def _share_out(weights: np.ndarray, share_min: np.ndarray | float) -> np.ndarray:
-    """What each device needs, plus its part of the rest; NaN where the band is too small for the needs."""
+    """What each device needs, plus its part of the rest by weight; NaN where the band is too small for the needs."""
     needs = np.asarray(share_min) + np.zeros_like(weights)
     needed = np.sum(needs, axis=-1, keepdims=True)
     needs = np.where(needed <= 1 + ROUNDING, needs, np.nan)

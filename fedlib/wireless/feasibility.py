@@ -1,4 +1,4 @@
-"""Can the deadline be met, and if not, because of whom (FCBAFL, constraints 23b, 23d and 23e).
+"""Can the deadline be met, and if not, which devices are too slow (FCBAFL, constraints 23b, 23d and 23e)?
 
 A device that computes at a given frequency has the rest of the deadline for sending, which takes at least a share
 b_n^min of the band. The deadline is out of reach if some device needs more than the whole band, or if all needs

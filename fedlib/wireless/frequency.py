@@ -24,11 +24,11 @@ def optimal_frequency(devices: Devices, share: np.ndarray, deadline_s: np.ndarra
 
 
 def hurried_frequency(devices: Devices, share: np.ndarray, deadline_s: np.ndarray | float) -> np.ndarray:
-    """OF wherever it exists; a device that no permitted frequency brings in time computes at f_n^max and is late.
+    """OF wherever it exists; a device that is late at every permitted frequency computes at f_n^max.
 
     (31) grows without bound as the time left for computing shrinks, so f_n^max is its limit under (23b). Where sending
-    alone takes longer than the deadline (31) turns negative and max{f_n^min, f_n^*} would reward the latest devices
-    with the lowest frequency; they hurry here like all others that are late.
+    alone takes longer than the deadline, (31) turns negative and max{f_n^min, f_n^*} would give the latest devices the
+    lowest frequency; here they compute at f_n^max like all others that are late.
     """
     frequency_hz = optimal_frequency(devices, share, deadline_s)
     return np.where(np.isnan(frequency_hz), devices.frequency_max_hz, frequency_hz)

@@ -1,8 +1,8 @@
 """Frequency and bandwidth together: P_0 of FCBAFL, equation (23).
 
 The paper splits P_0 into P_1 (shares at fixed frequencies) and P_2 (frequencies at fixed shares) and solves one after
-the other: `alternation`. A share then counts for the energy of sending alone, although it also lets a device compute
-slowly.
+the other: `alternation`. P_1 then counts only the energy of sending, although a larger share also lets a device compute
+more slowly.
 
 The paper calls P_0 non-convex, but at fixed power it is convex as it stands: sending time t(b) is convex in the share,
 computing time W / f (W = Q_l c d cycles) and the energy W sigma f^2 in the frequency, and (23e) bounds a sum of these.

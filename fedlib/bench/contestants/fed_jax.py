@@ -1,7 +1,7 @@
 """FedJAX: its performant federated averaging (`fedjax.algorithms.fed_avg`) with the jit backend and Haiku models.
 
-Fast settings: clients' data as NumPy arrays in RAM, batches of one shape so that nothing is compiled twice. For the
-latter FedJAX fills the last batch of an epoch up with further samples: its rounds may have a few more sample gradients.
+Fast settings: clients' data as NumPy arrays in RAM, batches of one shape so that nothing is compiled twice. For this,
+FedJAX fills up the last batch of an epoch with further samples, so its rounds may have a few more sample gradients.
 """
 
 # The peers have an environment of their own, .venv-peers.

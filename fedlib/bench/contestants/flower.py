@@ -1,8 +1,8 @@
 """Flower: its Simulation Runtime on Ray, with the message API and the FedAvg strategy.
 
 Fast settings: one actor per core with one thread each, clients' data in the RAM of every actor, batches by index, no
-evaluation, no log, and the server asks for replies every 5 ms instead of every 100. The runtime itself hands messages
-out every 100 ms; for that there is no setting.
+evaluation, no log, and the server asks for replies every 5 ms instead of every 100. The runtime itself delivers
+messages every 100 ms; there is no setting for that.
 """
 
 # The peers have an environment of their own, .venv-peers.

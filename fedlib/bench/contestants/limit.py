@@ -1,8 +1,8 @@
 """The limit: the same sample gradients with no clients at all.
 
 Central training whose batch is the union of all participants' batches: one model, large products, RAM, all cores. A
-simulator that loses nothing to its clients would run at this speed; one that works with smaller, cached pieces may
-pass it.
+simulator without any overhead for clients would run at this speed; one that works with smaller pieces, which stay in
+the cache, may be faster.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The loop people write: clients one after another in plain PyTorch, with a DataLoader each."""
+"""The usual loop: clients one after another in plain PyTorch, with a DataLoader each."""
 
 import copy
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from fedlib.bench.workloads import Workload
 
 
 def descend(network: nn.Module, batches: Iterable, workload: Workload) -> int:
-    """Local SGD over the batches; how many samples were seen."""
+    """Local SGD over the batches; returns how many samples were seen."""
     optimizer = torch.optim.SGD(network.parameters(), lr=workload.lr, momentum=workload.momentum)
     seen = 0
     for x, y in batches:

@@ -1,4 +1,4 @@
-"""pfl: FederatedAveraging on its SimulatedBackend, users shared out to one process per core.
+"""pfl: FederatedAveraging on its SimulatedBackend, users spread over one process per core.
 
 Fast settings: users' data as tensors in RAM of each process, one thread each, no evaluation after the first round, no
 metrics printed. pfl leaves the order of samples to its caller: a user's data set is shuffled or drawn when it is made.
@@ -112,8 +112,8 @@ class PflSimulation:
         )
 
 
-def colleagues(workload: Workload, processes: int) -> list[subprocess.Popen]:
-    """The other processes; they play a round when told to on their standard input."""
+def other_processes(workload: Workload, processes: int) -> list[subprocess.Popen]:
+    """The other processes; they play one round for each line on their standard input."""
     job = {"module": __name__, "pinned": False, "workload": workload.as_dict()}
     command = [sys.executable, "-P", sys.argv[0], json.dumps(job)]
     return [
@@ -129,17 +129,17 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def obey(simulation: PflSimulation) -> None:
-    """A colleague's life: one line, one round, until the first process is gone."""
+def follow(simulation: PflSimulation) -> None:
+    """One of the other processes: one round per line, until the first process is gone."""
     for _ in sys.stdin:
         simulation.round()
 
 
 def lead(simulation: PflSimulation, serve: Serve) -> None:
-    """The first process: starts its colleagues and speaks for all."""
+    """The first process: starts the others and answers for all."""
     processes = len(os.sched_getaffinity(0))
     os.environ |= {ADDRESSES: ",".join([f"127.0.0.1:{free_port()}"] * processes), RANK: "0"}
-    others = colleagues(simulation.workload, processes)
+    others = other_processes(simulation.workload, processes)
     lines = [other.stdin for other in others if other.stdin]
     simulation.prepare()
 
@@ -148,7 +148,7 @@ def lead(simulation: PflSimulation, serve: Serve) -> None:
             line.write("go\n")
             line.flush()
         simulation.round()
-        return simulation.seen * processes  # users are shared out evenly
+        return simulation.seen * processes  # users are spread evenly
 
     serve({"round": play}, {"threads": f"{processes} processes, 1 torch thread each"})
     for line, other in zip(lines, others, strict=True):
@@ -160,6 +160,6 @@ def run(workload: Workload, serve: Serve) -> None:
     simulation = PflSimulation(workload)
     if RANK in os.environ:
         simulation.prepare()
-        obey(simulation)
+        follow(simulation)
     else:
         lead(simulation, serve)

@@ -20,7 +20,7 @@ class Contestant:
     about: str
     module: str
     package: str | None = None  # what must be installed, for peers
-    pinned: bool = False  # import fedlib as usual, with its numeric settings; else the process knows nothing of them
+    pinned: bool = False  # import fedlib as usual, with its numeric settings; otherwise without them
     keeps_memory: bool = False  # let the allocator keep freed memory, as fedlib does for the engine
     workloads: tuple[str, ...] = ("W1", "W2", "W3", "W4")
     settings: tuple[tuple[str, str], ...] = ()  # environment of its own
@@ -75,7 +75,7 @@ CONTESTANTS = {
         Contestant(
             "native",
             "engine, not pinned",
-            "the engine, free to use whatever instructions the processor has: what equal digits everywhere cost",
+            "the engine, free to use all instructions of the processor: shows what equal digits everywhere cost",
             _module("fedlib_engine"),
             pinned=True,
             settings=(("FEDLIB_NUMERICS", "native"),),

@@ -31,7 +31,7 @@ def noise() -> pd.DataFrame:
 
 
 def data_size(devices: int, megabytes: tuple[float, float]) -> pd.DataFrame:
-    """What the devices are said to hold against all of MNIST's training images, one byte per pixel."""
+    """The printed data sizes of the devices compared with all of MNIST's training images, one byte per pixel."""
     mnist = MNIST_BYTES / 1e6
     low, high = (devices * size for size in megabytes)
     holds = low <= mnist <= high
@@ -45,7 +45,7 @@ def payload(weights: int) -> pd.DataFrame:
 
 
 def references() -> pd.DataFrame:
-    """Where the text points to another equation than it means."""
+    """Where the text refers to another equation than it means."""
     return audit(
         ("Algorithm 1, line 15: aggregation", "(16), (17)", "(10), (11)", False),
         ("Section 3, the frequency problem follows from", "(31a)", "(23e)", False),
@@ -90,7 +90,7 @@ def snr_share(scenario: Scenario, radii_km: list[float], draws: int, seed: int) 
 
 
 def convexity(scenario: Scenario, pairs: int, seed: int) -> pd.DataFrame:
-    """Between two plans that meet the deadline, the middle must meet it, too, and cost no more than their mean."""
+    """If P_0 is convex, the middle of two plans in time is in time, too, and costs no more than their mean."""
     rng = generator(seed, "convexity")
     devices = wireless.draw_devices(scenario, rng, (pairs,))
     needs = wireless.feasibility(devices, scenario.deadline_s).share_min
@@ -108,7 +108,7 @@ def convexity(scenario: Scenario, pairs: int, seed: int) -> pd.DataFrame:
 def _random_plan(
     devices: Devices, needs: np.ndarray, deadline_s: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Share and frequency of every device, in time."""
+    """Share and frequency of every device that meet the deadline."""
     share = wireless.random_share(devices, rng, needs)
     return share, wireless.random_frequency(devices, rng, wireless.optimal_frequency(devices, share, deadline_s))
 
@@ -132,7 +132,7 @@ def closed_form(sweep: pd.DataFrame) -> pd.DataFrame:
 
 
 def constants_as_printed(costs: dict[str, pd.DataFrame], printed: dict[tuple[str, str], float]) -> pd.DataFrame:
-    """The mean savings with sigma and N_0 as they stand in print; `costs` are the frames of `results.savings`."""
+    """The mean savings with sigma and N_0 as printed; `costs` are the frames of `results.savings`."""
     rows = []
     for (figure, scheme), value in printed.items():
         sweep = costs[figure]
@@ -145,9 +145,9 @@ def constants_as_printed(costs: dict[str, pd.DataFrame], printed: dict[tuple[str
 def jensen(scenario: Scenario, on_rf: float, on_af: float, draws: int, seed: int) -> pd.DataFrame:
     """Whether OF can save `on_rf` and `on_af` on RF and AF.
 
-    With f uniform on [f_min, f_max] the mean of f^2 is above the square of the mean, so that RF over AF tells the share
-    of computing in AF's energy; OF saves at most what computing at f_min saves. All as means over draws; the last row
-    is about single draws of RF.
+    With f uniform on [f_min, f_max] the mean of f^2 is above the square of the mean, so RF's energy over AF's reveals
+    the share of computing in AF's energy; OF saves at most what computing at f_min saves. All are means over draws; the
+    last row is about single draws of RF.
     """
     low, high = scenario.frequency_hz
     middle = ((low + high) / 2) ** 2
@@ -183,14 +183,14 @@ def quasi_newton() -> pd.DataFrame:
 
 
 def strong_convexity() -> pd.DataFrame:
-    """The Hessian of softmax's loss in its logits is positive semi-definite; what does that say of mu?"""
+    """The Hessian of softmax's loss in its logits is only positive semi-definite, so mu is zero."""
     chances = np.full(3, 1 / 3)
     smallest = float(np.linalg.eigvalsh(np.diag(chances) - np.outer(chances, chances))[0])
     return audit(("mu of a semi-definite Hessian, softmax", "above 0", f"{abs(smallest):.1f}", smallest > 1e-12))
 
 
 def proof() -> pd.DataFrame:
-    """Where the linear convergence that the contributions call proved is proved."""
+    """Where the linear convergence is proved that the contributions claim to prove."""
     return audit(
         ("(8), linear convergence of the local solution", "proved here", "cited from [25]", False),
         ("(9), local iterations", "proved here", "according to [14]", False),
@@ -199,7 +199,7 @@ def proof() -> pd.DataFrame:
 
 
 def citations() -> pd.DataFrame:
-    """What is cited beside the title of what is listed."""
+    """What is cited, and the title that the list of references gives."""
     return audit(
         (
             "[16], FedAvg",

@@ -5,10 +5,10 @@ FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, 
 for all. A batch is a number of samples or "full".
 
 Energy: what a round costs under each scheme of frequency and bandwidth, over many channel draws. RF, AF, RA, AA and SA
-are the printed rules, which do not look at the deadline; a device that they make late computes at f_max and is counted.
-"RF, in time" and the like keep the deadline: frequencies come from (30a) instead of (23b), and a share is first what
-the device needs, then its part of the rest by the rule. No scheme looks at the capacitance sigma, so a map over sigma
-only weighs sending and computing anew.
+are the printed rules, which ignore the deadline; a device that they make late computes at f_max and is counted. "RF, in
+time" and similar ones meet the deadline: frequencies come from (30a) instead of (23b), and a share is first what the
+device needs, then its part of the rest by the rule. No scheme depends on the capacitance sigma, so a map over sigma
+only changes the weights of sending and computing.
 """
 
 import time
@@ -53,11 +53,11 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class LearningSetting:
-    """A way to set the learning up: whose data, what a device does in a round, and which eta are shown."""
+    """One setting of the learning: the data, the local work of a device, and the values of eta."""
 
     name: str
     federation: dict[str, Any]
-    local: dict[str, Any]  # Q_l, as iterations (`steps`) or as passes over the data (`epochs`), and who takes part
+    local: dict[str, Any]  # Q_l, as iterations (`steps`) or as passes over the data (`epochs`), and the participation
     etas: dict[str, list[float]]  # of minibatches and of full batches
     rounds: int
 
@@ -72,15 +72,15 @@ class LearningSetting:
 
 
 def curve_name(eta: float | None) -> str:
-    """How a curve is called in figures and in the ledger."""
+    """The name of a curve in figures and in the ledger."""
     return "FedAvg" if eta is None else f"FCBAFL, eta {eta}"
 
 
 def as_printed(
     devices: int, samples: int | None, alpha: float, l2: float, steps: int, etas: dict[str, list[float]], rounds: int
 ) -> LearningSetting:
-    """What the paper says: all devices, Q_l iterations, a 75/25 split of each device's samples. The rest is ours: each
-    digit is dealt in shares from Dir(alpha), so sizes differ, too; pixels as shares of one."""
+    """What the paper says: all devices, Q_l iterations, a 75/25 split of each device's samples. The rest is our choice:
+    each digit is dealt in shares from Dir(alpha), so sizes differ, too; pixels are scaled to 0 ... 1."""
     split = {"partitioner": "dirichlet", "clients": devices, "alpha": alpha}
     federation = {"data_set": "mnist", "samples": samples, "l2": l2, "test_share": TEST_SHARE} | split
     return LearningSetting(PRINTED, federation, {"steps": steps, "epochs": None}, etas, rounds)
@@ -128,12 +128,12 @@ def own_steps(setting: LearningSetting, sweeps: dict[int | str, Sweep]) -> dict[
 
 
 def one_step(setting: LearningSetting, batches: list[int | str], lr: float) -> dict[int | str, list[Curve]]:
-    """Every curve at one and the same step size."""
+    """Every curve at the same step size."""
     return {batch: [Curve(eta, lr) for eta in (None, *setting.etas_at(batch))] for batch in batches}
 
 
 def comparison(setting: LearningSetting, curves: dict[int | str, list[Curve]], step: str, seeds: range) -> list[Run]:
-    """Every curve, every batch, several seeds; the seeds outermost, so federations are shared."""
+    """Every curve, every batch, several seeds; the seeds outermost, so that federations are reused."""
     runs = [
         run(setting, curve, batch, seed, setting.rounds)
         for seed in seeds
@@ -144,7 +144,7 @@ def comparison(setting: LearningSetting, curves: dict[int | str, list[Curve]], s
 
 
 def at_equal_product(largest: Curve, smallest_eta: float) -> list[Curve]:
-    """The largest eta at its step size, and the smallest with the step size that makes the product the same."""
+    """The largest eta at its step size, and the smallest with the step size that gives the same product."""
     if largest.eta is None:
         raise ValueError("FedAvg has no eta, hence no product")
     return [Curve(smallest_eta, largest.lr * largest.eta / smallest_eta), largest]
@@ -154,7 +154,7 @@ def at_equal_product(largest: Curve, smallest_eta: float) -> list[Curve]:
 
 
 def frequency_costs(devices: Devices, deadline_s: np.ndarray | float, seed: int, in_time: bool = True) -> Costs:
-    """RF, AF and OF on b_n = 1/N, Figs. 6 and 7; with `in_time` also those that keep the deadline."""
+    """RF, AF and OF on b_n = 1/N, Figs. 6 and 7; with `in_time` also those that meet the deadline."""
     share = wireless.equal_share(devices)
     frequencies = {
         "RF": wireless.random_frequency(devices, generator(seed, "frequency")),
@@ -178,7 +178,7 @@ def allocation_costs(
     in_time: bool = True,
     fixed_hz: float | None = None,
 ) -> Costs:
-    """RA, AA, SA and OA at the optimal frequency, Fig. 8; with `in_time` also those that keep the deadline.
+    """RA, AA, SA and OA at the optimal frequency, Fig. 8; with `in_time` also those that meet the deadline.
 
     OA's shares are chosen at `fixed_hz`, by default f_max.
     """
@@ -197,7 +197,7 @@ def allocation_costs(
 
 
 def best_scheme(scheme: str) -> str:
-    """What the paper compares a scheme with: OF for frequencies, OA for allocations."""
+    """The scheme that the paper compares this one with: OF for frequencies, OA for allocations."""
     if scheme[:2] in ("RA", "AA", "SA", "OA"):
         return "OA"
     return "OF" + IN_TIME if scheme.endswith(IN_TIME) else "OF"
@@ -206,7 +206,7 @@ def best_scheme(scheme: str) -> str:
 def round_costs(
     devices: Devices, share: np.ndarray, frequency_hz: np.ndarray, deadline_s: np.ndarray | float
 ) -> np.ndarray:
-    """Joules of sending and of computing and the number of late devices; NaN where there is no plan."""
+    """Joules of sending and of computing, and the number of late devices; NaN if there is no plan."""
     sending = np.sum(wireless.transmit_energy_j(devices, share), axis=-1)
     computing = np.sum(wireless.compute_energy_j(devices, frequency_hz), axis=-1)
     limit_s = np.asarray(deadline_s)[..., None] * (1 + 1e-9)
@@ -328,7 +328,7 @@ def _figure_costs(
 def sweep_savings(costs: Costs, scheme: str, computing: np.ndarray) -> np.ndarray:
     """What the optimal scheme saves on this one over a whole sweep, `(factors, draws)`.
 
-    The joules of computing are taken times each of the factors `computing`; NaN where some point has no plan.
+    The joules of computing are multiplied by each of the factors `computing`; NaN if some point has no plan.
     """
     energy, least = (
         sending + computing[:, None] * working
@@ -361,7 +361,7 @@ def closest(
     A grid over radius and deadline, then `halvings` finer grids of nine points around each of the best three, all
     between the smallest and the largest values given; at each point the capacitance is the best of 200. The deadline is
     that of Figs. 7 and 8; Fig. 6 has the sweep `sweep_s`. Only points count at which OF and OA are in time in at least
-    the share `in_time` of all rounds. One row per printed saving with what the point gives.
+    the share `in_time` of all rounds. One row per printed saving, with the saving at the best point.
     """
     fine = np.geomspace(min(capacitances), max(capacitances), 200)
 
@@ -385,7 +385,7 @@ class Fit(NamedTuple):
     capacitance: float
     radius_km: float
     deadline_s: float
-    in_time: float  # share of the rounds in which OF and OA keep the deadline
+    in_time: float  # share of the rounds in which OF and OA meet the deadline
     savings: tuple[float, ...]
 
 
@@ -436,10 +436,10 @@ def _best_capacitance(
 def joint_gap(
     scenario: Scenario, fixed_hz: list[float], deadlines_s: list[float], counts: list[int], draws: int, seed: int
 ) -> pd.DataFrame:
-    """What the joint optimum saves on bandwidth at fixed frequencies first, frequencies second.
+    """What the joint optimum saves on choosing bandwidth first, at fixed frequencies, and frequencies second.
 
-    One row per fixed frequency, deadline, size and draw; `apart_j` and `gap` are blank where there is no plan at the
-    fixed frequency, `joint_j` where there is none at all.
+    One row per fixed frequency, deadline, size and draw; `apart_j` and `gap` are blank if there is no plan at the fixed
+    frequency, `joint_j` if there is none at all.
     """
     everyone = wireless.draw_devices(replace(scenario, devices=max(counts)), generator(seed, "devices"), (draws,))
     points, frames = np.array(deadlines_s)[:, None], []
@@ -474,7 +474,7 @@ def solvers(scenario: Scenario, counts: list[int], seed: int) -> pd.DataFrame:
 
 
 def one_round(scenario: Scenario, seed: int) -> tuple[pd.DataFrame, str]:
-    """All schemes in one cell: joules of sending and computing, late devices, and who cannot meet the deadline."""
+    """All schemes in one cell: joules of sending and computing, late devices, and which cannot meet the deadline."""
     devices = wireless.draw_devices(scenario, generator(seed, "devices"))
     joint = wireless.joint_optimum(devices, scenario.deadline_s)
     costs = frequency_costs(devices, scenario.deadline_s, seed)
@@ -485,7 +485,7 @@ def one_round(scenario: Scenario, seed: int) -> tuple[pd.DataFrame, str]:
     return frame.rename_axis("scheme"), joint.feasibility.explain()
 
 
-# Energy: what a round of either method costs
+# Energy: what a round of FedAvg and of FCBAFL costs
 
 BATCHES = ("20", "40", FULL)
 EVERY_PASS = "each iteration a pass"  # the paper's count, Q_l c_n d_n
@@ -493,9 +493,9 @@ BY_SAMPLES = "samples counted"
 
 
 class MethodCost(NamedTuple):
-    """What a device does in a round beside its Q_l iterations."""
+    """What a device does in a round besides its Q_l iterations."""
 
-    payload: float  # of what FCBAFL sends, model and gradient
+    payload: float  # as a share of what FCBAFL sends, model and gradient
     gradients: int  # over all its data
 
 
@@ -509,9 +509,9 @@ METHODS = {
 def round_energy(scenario: Scenario, draws: int, seed: int, samples: float = 600.0) -> pd.DataFrame:
     """Joules of one round of FedAvg and of FCBAFL on the same draws, both under OA and OF with the same deadline.
 
-    One row per method, batch, reading and draw (`seed`): sending_j, computing_j, energy_j; blank where the deadline is
-    out of reach. `samples` is what a device of average data size holds. Reading "each iteration a pass" counts as (14)
-    and (15) do, whatever the batch; "samples counted" takes a minibatch for the samples it has.
+    One row per method, batch, reading and draw (`seed`): sending_j, computing_j, energy_j; blank if the deadline is out
+    of reach. `samples` is the number of samples on a device of average data size. The reading "each iteration a pass"
+    counts as (14) and (15) do, for any batch; "samples counted" counts only the samples of a minibatch.
     """
     devices = wireless.draw_devices(scenario, generator(seed, "devices"), (draws,))
     held = samples * devices.data_bits / (BITS_PER_MEGABYTE * np.mean(scenario.data_megabytes))  # D_n

@@ -75,7 +75,7 @@ def toy_rounds(start: np.ndarray, eta: float | None, rounds: int, lr: float = 0.
 
 
 def toy(panels: dict[str, float | None], start: tuple[float, float] = (-1.4, -1.1)) -> tuple[Figure, pd.DataFrame]:
-    """One panel per method: the devices' ways in the first round, and their averages after each of 20 rounds."""
+    """One panel per method: the devices' paths in the first round, and their averages after each of 20 rounds."""
     fig, row = plt.subplots(1, len(panels), figsize=(3.3 * len(panels), 3.9), sharex=True, sharey=True)
     distances = {}
     for axes, (title, eta) in zip(row, panels.items(), strict=True):
@@ -104,7 +104,7 @@ def _draw_toy(axes: Axes, first: np.ndarray, averages: np.ndarray) -> None:
 
 
 def accuracies(frame: pd.DataFrame) -> Figure:
-    """Figs. 2 and 3; the first rounds may start below the picture."""
+    """Figs. 2 and 3; the first rounds may lie below the picture."""
     return _curves(frame, "accuracy", "test accuracy", (0.76, frame["accuracy"].max() + 0.005))
 
 
@@ -157,7 +157,7 @@ def _colour(curve: str) -> ColorType:
 
 
 def energy_bars(frame: pd.DataFrame) -> Figure:
-    """Energy to the target by curve, one panel per setting and batch; a hatched bar did not arrive in some run."""
+    """Energy to the target by curve, one panel per setting and batch; hatched if some run never reached the target."""
     places = frame[["setting", "batch"]].drop_duplicates().itertuples(index=False)
     panels = [(place.setting, place.batch) for place in places]
     fig, row = plt.subplots(1, len(panels), figsize=(2.3 * len(panels), 3.8), squeeze=False, layout="constrained")
@@ -175,7 +175,7 @@ def energy_bars(frame: pd.DataFrame) -> Figure:
 
 
 def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame]:
-    """What a device pays for sending and for computing just fast enough, depending on its share of the band."""
+    """A device's energy for sending and for computing just fast enough, depending on its share of the band."""
     share = np.geomspace(0.0025, 0.05, 200)[:, None]
     frequency_hz = wireless.optimal_frequency(device, share, deadline_s)
     frame = pd.DataFrame(
@@ -198,8 +198,8 @@ def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame
 
 
 def energies(frame: pd.DataFrame, axis: str, label: str, log: bool = False) -> Figure:
-    """Energy per round over a sweep, one line per scheme as printed, a band of one standard deviation over draws;
-    hollow marks where most rounds are late. Schemes kept in time are dotted."""
+    """Energy per round over a sweep, one line per scheme as printed, with a band of one standard deviation over draws;
+    hollow marks where most rounds are late. Schemes that meet the deadline are dotted."""
     fig, axes = plt.subplots(figsize=(7.2, 4.2))
     _draw_energies(axes, frame, axis, label, log)
     axes.set_ylabel("energy of a round in J")
@@ -245,7 +245,7 @@ def saving_maps(
 ) -> Figure:
     """One heat map of the saving per printed percentage: a contour where the map reaches it, a cross at our setting.
 
-    Across is the capacitance; `plane` says what is up, "radius" or "deadline". Each map has its own scale of colours.
+    The capacitance is on the x-axis; `plane`, "radius" or "deadline", on the y-axis. Each map has its own colour scale.
     Grey cells save nothing or cost more; hatched ones have no plan in more than half of the draws.
     """
     up, label = {"radius": ("radius_km", "radius of the cell in km"), "deadline": ("deadline_s", "deadline in s")}[
@@ -286,8 +286,8 @@ def _draw_map(
 
 
 def joint_gaps(gaps: pd.DataFrame) -> Figure:
-    """What the joint optimum saves over the deadline, one panel per fixed frequency, one line per number of devices, a
-    band that holds nine of ten draws."""
+    """What the joint optimum saves, over the deadline: one panel per fixed frequency, one line per number of devices,
+    with a band that contains nine of ten draws."""
     frequencies = sorted(gaps["fixed_ghz"].unique())
     fig, row = plt.subplots(1, len(frequencies), figsize=(12, 4), sharey=True, squeeze=False, layout="constrained")
     counts = gaps.assign(devices=gaps["devices"].astype(str) + " devices")
@@ -301,7 +301,7 @@ def joint_gaps(gaps: pd.DataFrame) -> Figure:
 
 
 def rounds_of_both(table: pd.DataFrame) -> Figure:
-    """Sending and computing of a round of either method as stacked bars, one panel per way to count the work."""
+    """Sending and computing of a round of both methods as stacked bars, one panel per way to count the work."""
     readings = list(table["reading"].unique())
     fig, row = plt.subplots(1, len(readings), figsize=(12, 4), sharey=True, squeeze=False, layout="constrained")
     for axes, reading in zip(row[0], readings, strict=True):
@@ -315,7 +315,7 @@ def rounds_of_both(table: pd.DataFrame) -> Figure:
 
 
 def scheme_bars(frame: pd.DataFrame, title: str) -> Figure:
-    """Sending and computing of each scheme as stacked bars; what is far above the others is cut off and told."""
+    """Sending and computing of each scheme as stacked bars; a bar far above the others is cut off and labelled."""
     fig, axes = plt.subplots(figsize=(7.2, 3.6))
     parts = frame[["sending", "computing"]]
     _stack(axes, frame.index, parts)
@@ -340,7 +340,7 @@ def _stack(axes: Axes, names: pd.Series | pd.Index, parts: pd.DataFrame) -> None
 
 
 def cell_explorer(cell: Scenario, seed: int) -> ipywidgets.VBox:
-    """Sliders for deadline, radius, number of devices and sigma above what `one_round` says of such a cell."""
+    """Sliders for deadline, radius, number of devices and sigma, with the result of `one_round` for such a cell."""
 
     def draw(deadline_s: float, radius_km: float, devices: int, capacitance: float) -> tuple[Figure, str]:
         place = replace(cell, deadline_s=deadline_s, radius_km=radius_km, devices=devices, capacitance=capacitance)

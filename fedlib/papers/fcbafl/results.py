@@ -1,4 +1,4 @@
-"""The numbers of the FCBAFL notebooks, from what the experiments return."""
+"""The numbers of the FCBAFL notebooks, from the results of the experiments."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from fedlib.papers.fcbafl.experiments import (
 )
 from fedlib.wireless import Scenario
 
-RUN = ["setting", "step", "curve", "batch", "seed"]  # what names a run of the learning
+RUN = ["setting", "step", "curve", "batch", "seed"]  # the columns that identify a run of the learning
 
 
 def setups(printed: LearningSetting, fedl: LearningSetting, fedl_lr: float) -> pd.DataFrame:
@@ -79,8 +79,8 @@ def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
 
 
 def energy_to_target(ends: pd.DataFrame, joules: pd.DataFrame) -> pd.DataFrame:
-    """What reaching the target cost each run: its rounds times the joules of a round of its method, averaged over
-    channel draws. One row per run and way of counting the work (`reading`)."""
+    """The energy each run needs to reach the target: its rounds times the joules of a round of its method, averaged
+    over channel draws. One row per run and way of counting the work (`reading`)."""
     per_round = joules.groupby(["setting", "reading", "method", "batch"], as_index=False)["energy_j"].mean()
     methods = ends["curve"].str.split(",").str[0]
     runs = ends.assign(method=methods)[[*RUN, "method", "rounds_to_target", "reached"]]
@@ -103,9 +103,9 @@ def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
     """One row per draw, scheme and point with the saving of OF or OA on the scheme, and one for the whole sweep.
 
     `sweep` has the costs by scheme, `axis` and draw, as `experiments.over_deadlines` returns them; all rows stay.
-    Rows without a plan have blank energies. `ahead` is 1 where OF or OA needs less energy than the scheme or alone has
-    a plan, and blank where neither has one; `in_time` says whether no device was late; differences of `log_energy` are
-    ratios of energies.
+    Rows without a plan have blank energies. `ahead` is 1 if OF or OA needs less energy than the scheme or is the only
+    one with a plan, and blank if neither has one; `in_time` says whether no device was late; differences of
+    `log_energy` are logarithms of ratios of energies.
     """
     points = sweep.assign(sweep="point")
     whole = sweep.groupby(["scheme", "seed"], sort=False)[MEASURES].sum(min_count=sweep[axis].nunique())
@@ -124,15 +124,15 @@ def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 
 def late_rounds(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """Draws in which some device is late, or for which the scheme has no plan: one row per scheme, one column per
-    point of the sweep."""
+    """Number of draws in which some device is late or the scheme has no plan: one row per scheme, one column per point
+    of the sweep."""
     points = frame[frame["sweep"] == "point"].astype({axis: int})
     late = (~points["in_time"]).groupby([points["scheme"], points[axis]], sort=False).sum()
     return late.unstack(sort=False).astype(int)
 
 
 def ahead(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """Draws in which OF or OA is ahead of the scheme, of those for which one of the two has a plan."""
+    """Number of draws in which OF or OA is ahead of the scheme, of those in which one of the two has a plan."""
     rivals = frame[(frame["sweep"] == "point") & (frame["scheme"] != frame["scheme"].map(best_scheme))]
     counts = rivals.astype({axis: int}).groupby(["scheme", axis], sort=False)["ahead"].agg(won="sum", draws="count")
     return pd.Series([f"{row.won:.0f} of {row.draws}" for row in counts.itertuples()], counts.index).unstack(sort=False)
@@ -162,7 +162,7 @@ def beside_print(searches: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def map_spans(grid: pd.DataFrame, printed: dict[tuple[str, str], float]) -> pd.DataFrame:
-    """For each printed saving what a map spans."""
+    """For each printed saving, the range of its map."""
     rows = {}
     for (figure, scheme), value in printed.items():
         cells = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme)]
@@ -173,7 +173,7 @@ def map_spans(grid: pd.DataFrame, printed: dict[tuple[str, str], float]) -> pd.D
 
 
 def fixed_frequencies(gaps: pd.DataFrame) -> pd.DataFrame:
-    """What the frequency at which OA is solved decides, in the largest cell: one row per frequency and deadline.
+    """How much depends on the frequency at which OA is solved, in the largest cell: one row per frequency and deadline.
 
     The gap to the joint optimum is given over the draws with a plan at this frequency, and over those with a plan at
     every frequency.
@@ -192,7 +192,7 @@ def fixed_frequencies(gaps: pd.DataFrame) -> pd.DataFrame:
 
 def per_round(costs: pd.DataFrame) -> pd.DataFrame:
     """Mean joules of a round by reading, batch and method, over the draws in which both methods are in time, and the
-    energy in units of FedAvg's."""
+    energy relative to FedAvg's."""
     place = ["reading", "batch", "method"]
     both = costs.groupby(["reading", "batch", "seed"])["energy_j"].transform(lambda joules: joules.notna().all())
     kept = costs[both].groupby(place, sort=False)

@@ -17,7 +17,7 @@ def printed(id: str) -> dict[tuple[str, str], float]:
 
 
 def printed_density(alpha: float, s: float) -> float:
-    """Eq. (5) as it stands."""
+    """Eq. (5) as printed."""
     return s * (2 - alpha) ** -s / (1 - 2**-s)
 
 
@@ -36,7 +36,7 @@ def corrected_area(s: float = 2.0) -> float:
 
 
 def speedups() -> pd.DataFrame:
-    """Table III: each speed-up from its two round counts, to the printed decimal."""
+    """Table III: each speed-up computed from its two numbers of rounds, to the printed decimal."""
     rounds, shown = printed("fedacs/table3"), printed("fedacs/table3-speedup")
     rows = []
     for (method, environment), value in shown.items():
@@ -66,7 +66,7 @@ def _possible(method: float, baseline: float, iid: float, half: float = 0.05) ->
 
 
 def headline() -> pd.DataFrame:
-    """The speed-up of abstract and conclusion against Table III; the improvement for comparison."""
+    """The speed-up in abstract and conclusion compared with Table III; the improvement for comparison."""
     rounds, gains = printed("fedacs/table3"), printed("fedacs/table2-improvement")
     best = max(rounds["baseline", name] / rounds["FedACS", name] for name in ("uniform", "inverse Pareto", "Dirichlet"))
     gain = max(value for (method, _), value in gains.items() if method == "FedACS")
@@ -84,7 +84,7 @@ def weights() -> tuple[int, int]:
 
 
 def network() -> pd.DataFrame:
-    """Section VII-C's counts against the network of reference [31]."""
+    """Section VII-C's counts compared with the network of reference [31]."""
     total, last = weights()
     as_printed, true = (round(100 * up / (2 * both_ways), 2) for up, both_ways in ((8_500, 620_060), (last, total)))
     return audit(
@@ -99,8 +99,8 @@ def overhead(epochs: int, rounds: int, stop: int) -> pd.DataFrame:
     """Section VII-C: extra traffic and extra computation in percent of what FedAvg needs, with and without early stop.
 
     Traffic: the model goes down and up, the insight goes up. Computation, in passes over the data: an insight is one
-    pass beside E. The last layer's gradient needs no backward pass through the layers below; with a training pass
-    counted as three forward ones (one forward, two of the same size backward), what is left is a third.
+    pass in addition to E. The last layer's gradient needs no backward pass through the layers below; if a training pass
+    counts as three forward ones (one forward, two of the same size backward), an insight costs a third.
     """
     total, last = weights()
     full = {"traffic": last / (2 * total), "computation": 1 / epochs, "computation, last layer only": 1 / (3 * epochs)}
@@ -115,7 +115,7 @@ def overhead(epochs: int, rounds: int, stop: int) -> pd.DataFrame:
 
 
 def misprints(kappa: int = 10) -> pd.DataFrame:
-    """Where a formula, an index or a word cannot stand as printed."""
+    """Formulas, indices and words that cannot be right as printed."""
     tighter = kappa**0.5  # (1) solved for epsilon at a fixed probability: proportional to 1 / sqrt(samples)
     return audit(
         ("Algorithm 2, line 5: whose Beta parameters", "A_i, i counts picks", "A_c, of the client", False),
@@ -128,7 +128,7 @@ def misprints(kappa: int = 10) -> pd.DataFrame:
 
 
 def equivalence(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Eq. (15) says that Q orders any two clients as their skewness does: measured, and for unequal clients.
+    """Eq. (15) says that Q orders any two clients by their skewness: measured, and for clients of unequal size.
 
     `pairs` has the share of wrongly ordered pairs by model, `results.inverted_pairs`.
     """
@@ -136,7 +136,7 @@ def equivalence(pairs: pd.DataFrame) -> pd.DataFrame:
         (f"pairs ordered wrongly, {model}", "none", f"{100 * share:.1f}%", share == 0)
         for model, share in pairs.groupby("model", sort=False)["share"].mean().items()
     ]
-    # Twins in skewness: insights equally far from the mean, sqrt(M) differs.
+    # Two clients of equal skewness: insights equally far from the mean, but sqrt(M) differs.
     twins = skewness.estimates(np.array([[1.0], [-1.0]]), np.array([1.0, 4.0]), np.zeros(1))
     return audit(
         *rows,
@@ -145,7 +145,7 @@ def equivalence(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def own_share(kappa: int) -> pd.DataFrame:
-    """Eq. (14) takes the mean over all participants, client i among them: its distance to the mean of the others."""
+    """Eq. (14) takes the mean over all participants, including client i: how much this shrinks its distance."""
     insights = np.zeros((kappa, 1))
     insights[0] = 1.0
     to_mean = skewness.estimates(insights, np.ones(kappa))[0]
@@ -156,7 +156,7 @@ def own_share(kappa: int) -> pd.DataFrame:
 
 
 def losses_by_environment() -> pd.DataFrame:
-    """What skew costs by Fig. 2's text and by Table II; the two have other samples per client (250 and 2000)."""
+    """What skew costs by Fig. 2's text and by Table II; they have different samples per client (250 and 2000)."""
     block = ledger.load("fedacs").entry("fedacs/fig2").blocks[0]
     accuracy = printed("fedacs/table2")
     rows = []
@@ -177,7 +177,7 @@ RELEASED = (
 
 
 def released() -> pd.DataFrame:
-    """The text against the authors' code."""
+    """The text compared with the authors' code."""
     return audit(*((quantity, text, code, False) for quantity, text, code in RELEASED))
 
 

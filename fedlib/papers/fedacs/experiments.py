@@ -1,7 +1,7 @@
-"""Which federations and runs the figures and tables of FedACS are made of; insights and selectors at a fixed model.
+"""The federations and runs behind the figures and tables of FedACS; insights and selectors at a fixed model.
 
-A federation is an environment (Definitions 3 to 5, Section VII-A) of clients with the same number of samples. Where
-clients hold more than the data set has, they share images.
+A federation is an environment (Definitions 3 to 5, Section VII-A) of clients with the same number of samples. If
+clients together hold more than the data set has, they share images.
 """
 
 import warnings
@@ -34,7 +34,7 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "Dirichlet": ("dirichlet_skew", {"median": 0.2, "largest": 3.0}),
     "few-class": ("few_class_skew", {}),
 }
-# Method -> algorithm. Rivals stand as the authors of FedACS released them, and again as their own papers have them.
+# Method -> algorithm. Rivals are as the authors of FedACS released them, and again as in their own papers.
 METHODS = {
     "baseline": "randomclients",
     "FedACS": "fedacs",
@@ -60,7 +60,7 @@ GROUP = 10  # clients per observation group
 
 @dataclass(frozen=True)
 class PopulationSetting:
-    """What all runs of a notebook share: N clients of equal size, kappa of them per round, and how they train."""
+    """The setting of all runs of a notebook: N clients of equal size, kappa of them per round, and how they train."""
 
     clients: int = 200  # N
     kappa: int = 10  # participants per round
@@ -74,10 +74,10 @@ class PopulationSetting:
     weight_decay: float = 5e-4
     rounds: int = PRINTED_ROUNDS
     every: int = 5  # evaluate every k-th round
-    method_options: dict[str, dict] = field(default_factory=dict)  # method -> what only it has, such as Oort's ban
+    method_options: dict[str, dict] = field(default_factory=dict)  # method -> its own options, such as Oort's ban
 
     def local(self) -> dict[str, Any]:
-        """Options that every method has. Fewer rounds decay faster: they end at the step size that 1000 end at."""
+        """Options of every method. With fewer rounds the rate decays faster, to end at the same value as after 1000."""
         names = ("batch", "epochs", "lr", "momentum", "weight_decay")
         given = {name: getattr(self, name) for name in names}
         decay = round(self.decay ** (PRINTED_ROUNDS / self.rounds), 8)
@@ -95,14 +95,14 @@ def federation(setting: PopulationSetting, environment: str, **more: Any) -> dic
 def run(
     setting: PopulationSetting, environment: str, method: str, seed: int, label: dict | None = None, **options: Any
 ) -> Run:
-    """One run of a method in an environment. It records who takes part, so that figures on selection can share it."""
+    """One run of a method in an environment. It records who takes part, for the figures on selection."""
     label = {"environment": environment, "method": method} | (label or {})
     given = setting.local() | setting.method_options.get(method, {}) | {"tally": True} | options
     return Run(METHODS[method], federation(setting, environment), setting.rounds, seed, given, setting.every, label)
 
 
 def execute(runs: list[Run]) -> pd.DataFrame:
-    """`study.execute` for records with one column per client; pandas would warn about this many of them."""
+    """`study.execute` without pandas's warning about records with many columns, one per client."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
         return study.execute(runs).copy()
@@ -114,18 +114,18 @@ def environments(setting: PopulationSetting, names: list[str], seeds: range) -> 
 
 
 def comparison(setting: PopulationSetting, methods: dict[str, list[str]], seeds: range) -> list[Run]:
-    """Fig. 6 and Tables II and III: in each environment its methods; iid clients, the upper bound, beside them."""
+    """Fig. 6 and Tables II and III: the methods of each environment, and iid clients as the upper bound."""
     pairs = [("iid", "baseline"), *((environment, name) for environment in methods for name in methods[environment])]
     return [run(setting, environment, name, seed) for seed in seeds for environment, name in pairs]
 
 
 def variants(setting: PopulationSetting, environment: str, seeds: range) -> list[Run]:
-    """FedACS as released, and rivals as their own papers have them, in one environment."""
+    """FedACS as released, and rivals as in their own papers, in one environment."""
     return [run(setting, environment, name, seed) for seed in seeds for name in VARIANTS]
 
 
 def observed_alphas(clients: int, seed: int) -> list[float]:
-    """Fig. 4: six groups of ten clients with fixed alphas come first, the other clients' are uniform."""
+    """Fig. 4: six groups of ten clients with fixed alphas come first; the alphas of the others are uniform."""
     others = clients - GROUP * len(OBSERVED)
     if others < 0:
         raise ValueError(f"clients={clients}: the observation groups alone are {GROUP * len(OBSERVED)}")
@@ -133,7 +133,7 @@ def observed_alphas(clients: int, seed: int) -> list[float]:
 
 
 def observation(setting: PopulationSetting, seeds: range) -> list[Run]:
-    """Fig. 4: random participants; in each measured round the observed clients are rewarded as if they took part."""
+    """Fig. 4: random participants; in each measured round the observed clients get rewards as if they took part."""
     options = setting.local() | {"watch": GROUP * len(OBSERVED)}
     return [
         Run(
@@ -167,7 +167,7 @@ def client_counts(setting: PopulationSetting, counts: list[int], seeds: range) -
 
 
 def tolerances(setting: PopulationSetting, values: list[float], seeds: range) -> list[Run]:
-    """Fig. 7: FedACS with several lambda in the uniform environment, the baseline beside it."""
+    """Fig. 7: FedACS with several lambdas in the uniform environment, and the baseline."""
     runs = []
     for seed in seeds:
         runs.append(run(setting, "uniform", "baseline", seed, {"tolerance": np.nan}))
@@ -176,7 +176,7 @@ def tolerances(setting: PopulationSetting, values: list[float], seeds: range) ->
 
 
 def early_stop(setting: PopulationSetting, stops: list[int], seeds: range) -> list[Run]:
-    """Fig. 10: FedACS that asks for insights to the end, and some that stop asking; the baseline beside them."""
+    """Fig. 10: FedACS that asks for insights to the end, variants that stop asking, and the baseline."""
     stopped = [(f"stop at {stop}", "FedACS", {"stop": stop}) for stop in stops]
     lines = [("baseline", "baseline", {}), ("FedACS", "FedACS", {}), *stopped]
     return [
@@ -187,7 +187,7 @@ def early_stop(setting: PopulationSetting, stops: list[int], seeds: range) -> li
 
 
 def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[Run]:
-    """Clients with wrong labels in the uniform environment, and who chooses them; Oort with its ban and without."""
+    """Selectors in the uniform environment, where some clients have wrong labels; Oort with and without its ban."""
     selectors = {
         "baseline": ("baseline", {}),
         "FedACS": ("FedACS", {}),
@@ -210,14 +210,14 @@ def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[R
     ]
 
 
-# All clients at a fixed model: what each would tell the server, and whom selectors choose by it.
+# All clients at a fixed model: what each would report to the server, and whom selectors choose by it.
 
 STARTING, TRAINED = "starting model", "trained model"
 
 
 @dataclass(frozen=True)
 class Schooling:
-    """How the trained one of two fixed models came about: on images in one place, without clients."""
+    """How the trained one of the two fixed models is trained: on pooled images, without clients."""
 
     images: int
     epochs: int
@@ -225,14 +225,14 @@ class Schooling:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What every client would tell the server at a fixed model, one row per client."""
+    """What every client would report to the server at a fixed model, one row per client."""
 
     insights: np.ndarray
     losses: torch.Tensor  # mean loss of its local training
 
 
 def told(federation: Federation, weights: torch.Tensor, method: RandomClients) -> Told:
-    """Ask all clients: one insight each and, where the method hears it, the mean loss of one round's training."""
+    """The answers of all clients: one insight each and, if `hears_losses`, the mean loss of one round's training."""
     everyone = np.arange(federation.clients)
     insights = skewness.insights(federation, weights, everyone, method.lr)
     if not method.hears_losses:
@@ -243,7 +243,7 @@ def told(federation: Federation, weights: torch.Tensor, method: RandomClients) -
 
 @computation
 def clients_at_fixed_models(federation: dict, local: dict, schooling: Schooling, seed: int) -> pd.DataFrame:
-    """What every client would tell the server, at the starting and at a trained model; one row per client and model.
+    """What every client would report, at the initial and at a trained model; one row per client and model.
 
     `estimate` is its Q from the last layer (`numbers` weights), `estimate_all` from the whole net; `loss_before` its
     mean loss at the model, `loss_training` the mean loss of one round's training; `relevance` the share of signs in
@@ -283,7 +283,7 @@ def _loss(federation: Federation, weights: torch.Tensor, client: int) -> float:
 
 
 def _train_in_one_place(federation: dict[str, Any], schooling: Schooling, seed: int) -> torch.Tensor:
-    """Weights of a model that knows something."""
+    """Weights of a model trained on pooled images."""
     inputs = {name: federation[name] for name in ("standardise", "crop", "flip") if name in federation}
     kind = {"network": federation["network"], "samples": schooling.images} | inputs
     whole = federate(federation["data_set"], "iid", 1, **kind, seed=seed)
@@ -291,22 +291,21 @@ def _train_in_one_place(federation: dict[str, Any], schooling: Schooling, seed: 
     return engine.train(whole, engine.Cohort(np.array([0]), whole.start), work, 1).weights[0]
 
 
-# Selectors at a fixed model: many rounds of choosing and learning without the training. What a selector sees in a round
-# is exactly what it would see in a federation whose model does not move: the rewards still depend on who else takes
-# part, but they do not drift.
+# Selectors at a fixed model: many rounds of choosing and learning without training. A selector gets exactly the rewards
+# of a federation whose model does not change: they still depend on who else takes part, but they do not drift.
 
 
 def choose_at_fixed_model(
     method: RandomClients, federation: Federation, rounds: int, answers: Told | None = None
 ) -> np.ndarray:
-    """Who takes part, (rounds, kappa); at the starting model, or at the one at which these answers were told."""
+    """Who takes part, (rounds, kappa); at the initial model, or at the one that these answers belong to."""
     return np.stack([clients for clients, _ in _rounds_at_fixed_model(method, federation, rounds, answers)])
 
 
 def _rounds_at_fixed_model(
     method: RandomClients, federation: Federation, rounds: int, answers: Told | None = None
 ) -> Iterator[tuple[np.ndarray, State]]:
-    """Round by round the participants, and what the selector knows after it."""
+    """Round by round, the participants and the selector's state after the round."""
     answers = told(federation, federation.start, method) if answers is None else answers
     method = _with_fixed_insights(method, answers)
     state = method.init(federation)
@@ -319,7 +318,7 @@ def _rounds_at_fixed_model(
 
 
 def _with_fixed_insights(method: RandomClients, answers: Told) -> RandomClients:
-    """The same method, whose insights are looked up instead of computed from data in every round."""
+    """The same method with insights looked up instead of computed from data in every round."""
 
     def insights(self: RandomClients, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
         return answers.insights[clients]
@@ -329,9 +328,9 @@ def _with_fixed_insights(method: RandomClients, answers: Told) -> RandomClients:
 
 @computation
 def beta_parameters(federation: dict, local: dict, rounds: int, seed: int) -> pd.DataFrame:
-    """A and B of FedACS's bandit at the starting model, round by round, for a mild and for a skewed client.
+    """A and B of FedACS's bandit at the initial model, round by round, for a mild and for a skewed client.
 
-    A twentieth of all clients, up to the mild one, has an alpha as low as its; likewise for the skewed one.
+    The mild client is the 5% quantile of all clients by alpha, the skewed one the 95% quantile.
     """
     built = federate(**federation, seed=seed)
     alphas = skewness.true_alphas(built)
@@ -357,7 +356,7 @@ Selectors = list[tuple[str, str, dict[str, Any]]]  # name, algorithm and the opt
 
 @computation
 def rehearsal(federation: dict, chosen: Selectors, local: dict, rounds: int, every: int, seed: int) -> pd.DataFrame:
-    """How often each selector has taken each client (`times_0` ...) up to every k-th round, at the starting model."""
+    """How often each selector has chosen each client (`times_0` ...) up to every k-th round, at the initial model."""
     built, frames = federate(**federation, seed=seed), []
     for name, method in _created(chosen, local).items():
         tally = tally_choices(choose_at_fixed_model(method, built, rounds), built.clients, every)
@@ -371,7 +370,7 @@ def _created(chosen: Selectors, local: dict[str, Any]) -> dict[str, Any]:
 
 
 def tally_choices(chosen: np.ndarray, clients: int, every: int) -> pd.DataFrame:
-    """How often each client is among choices, (rounds, kappa), up to every k-th round; laid out as runs record it."""
+    """How often each client is among the choices (rounds, kappa) up to every k-th round, in the columns of a run."""
     ends = range(0, len(chosen) + 1, every)
     times = np.stack([np.bincount(chosen[:end].ravel(), minlength=clients) for end in ends])
     tally = pd.DataFrame(times, columns=[f"times_{client}" for client in range(clients)])
@@ -389,7 +388,7 @@ def poisoners_at_fixed_models(
     rounds: int,
     seed: int,
 ) -> pd.DataFrame:
-    """The poisoners' share of each selector's participations, at the starting model and at one that knows something.
+    """The poisoners' share of each selector's participations, at the initial and at a trained model.
 
     `accuracy` is the trained model's.
     """
@@ -411,10 +410,10 @@ def shares_at_fixed_models(
     clients: tuple[int, ...],
     rounds: int,
 ) -> pd.DataFrame:
-    """Share of the participations in the second half of the rounds that fell to these clients.
+    """These clients' share of the participations in the second half of the rounds.
 
-    A condition is a federation and the weights of its fixed model. Each method chooses under each of them; they train
-    alike, so that clients are asked once.
+    A condition is a federation and the weights of its fixed model. Each method chooses under each of them; all have the
+    same local training, so clients are asked once.
     """
     hearing = max(methods.values(), key=lambda method: method.hears_losses)  # its answers serve all
     rows = []

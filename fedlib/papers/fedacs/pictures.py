@@ -14,7 +14,7 @@ from fedlib.problem.streams import generator
 from fedlib.report import plots
 
 COLOURS = seaborn.color_palette("colorblind")
-# Methods have a colour each, and their variants the same colour with another dash; the baseline is solid and black.
+# Each method has a colour, its variants the same colour with another dash; the baseline is solid and black.
 BLACK = (0.1, 0.1, 0.1)
 LOOKS = {
     "iid": (COLOURS[7], "-"),
@@ -64,25 +64,26 @@ def environments(
         axes.plot(edges, densities[name](edges) * clients / bins, color=COLOURS[3], label="expected")
         axes.set(title=f"{name}, {clients} clients", xlabel="alpha", ylabel="clients")
         axes.legend(loc="upper left")
-    classes = {beta: _dirichlet_counts(beta, seed) for beta in betas}
-    for axes, (beta, own) in zip(grid[1], classes.items(), strict=True):
-        plots.stacked_bars(own, ax=axes)
+    class_counts = {beta: _dirichlet_counts(beta, seed) for beta in betas}
+    for axes, (beta, clients_by_class) in zip(grid[1], class_counts.items(), strict=True):
+        plots.stacked_bars(clients_by_class, ax=axes)
         axes.set_title(f"20 Dirichlet clients, beta = {beta:g}")
-        axes.set_xticks(range(0, len(own), 5))
+        axes.set_xticks(range(0, len(clients_by_class), 5))
     histogram = pd.DataFrame({"alpha from": edges[:-1], "alpha to": edges[1:]} | counts)
-    about = {f"{name}, mean alpha": own.mean() for name, own in alphas.items()}
-    for beta, own in classes.items():
-        about[f"beta = {beta:g}, effective classes"] = skew.effective_classes(own).mean()
+    about = {f"{name}, mean alpha": values.mean() for name, values in alphas.items()}
+    for beta, clients_by_class in class_counts.items():
+        about[f"beta = {beta:g}, effective classes"] = skew.effective_classes(clients_by_class).mean()
     return fig, histogram, pd.DataFrame({"mean over clients": about}).round(2)
 
 
-def _dirichlet_counts(beta: float, seed: int, clients: int = 20, samples: int = 1000) -> np.ndarray:
-    rng = generator(seed, "dirichlet")
-    return np.rint(samples * rng.dirichlet(np.full(10, beta), size=clients)).astype(int)
+def _dirichlet_counts(beta: float, seed: int) -> np.ndarray:
+    """Class counts of 20 clients with 1000 samples each."""
+    shares = generator(seed, "dirichlet").dirichlet(np.full(10, beta), size=20)
+    return np.rint(1000 * shares).astype(int)
 
 
 def system() -> tuple[Figure, pd.DataFrame]:
-    """Fig. 3: what client and server do in a round, and which of it federated learning does anyway."""
+    """Fig. 3: what client and server do in a round, and which part of it is plain federated learning."""
     fig, axes = plt.subplots(figsize=(10, 4.6))
     axes.set(xlim=(0, 12), ylim=(0, 6))
     axes.axis("off")
@@ -109,7 +110,7 @@ def system() -> tuple[Figure, pd.DataFrame]:
 
 
 def rewards(groups: pd.DataFrame, clients: pd.DataFrame, rho: pd.DataFrame, round: int) -> Figure:
-    """Fig. 4 of the first seed, and beside it the rank correlation of all seeds."""
+    """Fig. 4 for the first seed, and the rank correlation for all seeds."""
     fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained", width_ratios=[1.3, 1, 1])
     first = groups["seed"].min()
     palette = seaborn.color_palette("viridis", groups["alpha"].nunique())
@@ -144,7 +145,7 @@ def _curves(axes: Axes, frame: pd.DataFrame, hue: str, value: str = "accuracy", 
 
 
 def _looks(column: pd.Series) -> dict[str, dict]:
-    """Colour and dash of each level: methods and environments have theirs, others are shades in order of appearance."""
+    """Colour and dash of each level: methods and environments have their own, others are shades in their order."""
     levels = list(column.unique())
     shades = seaborn.color_palette("viridis", len(levels))
     known = {name: {"color": colour, "linestyle": dash} for name, (colour, dash) in LOOKS.items()}
@@ -152,7 +153,7 @@ def _looks(column: pd.Series) -> dict[str, dict]:
 
 
 def tolerances(frame: pd.DataFrame, ends: pd.DataFrame) -> Figure:
-    """Fig. 7: curves and ends; the baseline is no lambda and stands as a line."""
+    """Fig. 7: curves and final accuracies; the baseline, which has no lambda, is a line."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
     _curves(left, frame, "curve")
     by_tolerance = ends[ends["tolerance"].notna()].groupby("tolerance")["accuracy"]
@@ -175,7 +176,7 @@ def participants(alphas: pd.DataFrame, frame: pd.DataFrame) -> Figure:
 
 
 def participations(tally: pd.DataFrame, clients: int) -> Figure:
-    """Fig. 9: one panel per lambda; clients of the wanted pool dark, the others light; means over seeds."""
+    """Fig. 9: one panel per lambda; clients of the desired pool dark, the others light; means over seeds."""
     values = sorted(tally["tolerance"].unique())
     fig, row = plt.subplots(1, len(values), figsize=(6.2 * len(values), 3.8), layout="constrained", squeeze=False)
     for axes, value in zip(row[0], values, strict=True):
@@ -197,7 +198,7 @@ def selectors_at_fixed_model(alphas: pd.DataFrame, tally: pd.DataFrame) -> Figur
     fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
     _curves(left, alphas, "curve", "alpha", "mean alpha of the participants")
     left.set_ylim(0, None)
-    left.get_legend().remove()  # that of the right panel serves both
+    left.get_legend().remove()  # the right panel has the same
     last = tally[tally["round"] == tally["round"].max()]
     for name, look in _looks(last["curve"]).items():
         times = last[last["curve"] == name].groupby("place")["times"].mean()
@@ -224,7 +225,7 @@ def betas(frame: pd.DataFrame, rounds: list[int]) -> Figure:
 
 
 def signals(rhos: pd.DataFrame) -> Figure:
-    """Rank correlation with alpha of what clients tell the server, one bar per model."""
+    """Rank correlation with alpha of what clients report to the server, one bar per model."""
     fig, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
     seaborn.barplot(rhos, y="signal", x="rho", hue="model", ax=axes, errorbar="sd")
     axes.axvline(0, color="0.25", linewidth=1)
@@ -244,7 +245,7 @@ def poisoners_at_fixed_models(shares: pd.DataFrame, even: float) -> Figure:
 
 
 def poisoners(frame: pd.DataFrame, even: float) -> Figure:
-    """Share of participations that fell to poisoners so far, over rounds."""
+    """The poisoners' share of all participations so far, over rounds."""
     fig, axes = plt.subplots(figsize=(7.6, 4.4))
     _curves(axes, frame[frame["round"] > 0], "selector", "poisoners", "poisoners' share of participations")
     axes.axhline(even, color="0.25", linestyle=":", label="even draw")

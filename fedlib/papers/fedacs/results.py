@@ -14,7 +14,7 @@ def summary(
 ) -> pd.DataFrame:
     """`show.mean_sd` with the median, which the paper prints, in brackets: "61.2 ± 0.4 (61.3)".
 
-    Fewer than three seeds have no median of their own, one seed has no spread; what was not measured is a dash.
+    No median for fewer than three seeds, no spread for one seed; a dash for what was not measured.
     """
     shown = show.mean_sd(frame, value, rows, columns, scale, digits)
     keys = [*([rows] if isinstance(rows, str) else rows), columns]
@@ -38,7 +38,7 @@ def _cell(mean_sd: str, median: float, seeds: float, digits: int) -> str:
 
 
 def blank_baseline(frame: pd.DataFrame, value: str) -> pd.DataFrame:
-    """The frame with `value` blank for the baseline, whose improvement and speed-up no run can change."""
+    """The frame with `value` blank for the baseline, whose improvement and speed-up are the same by definition."""
     return frame.assign(**{value: frame[value].where(frame["method"] != BASELINE)})
 
 
@@ -59,8 +59,8 @@ def losses_by_skew(ends: pd.DataFrame) -> pd.DataFrame:
 def improvements(ends: pd.DataFrame) -> pd.DataFrame:
     """Relative improvement: the gain over the seed's baseline, as a share of what the environment costs the baseline.
 
-    The cost is the mean over seeds, because one seed's may be close to zero. Where it is not positive there is nothing
-    to recover, and the share is left blank.
+    The cost is the mean over seeds, because that of one seed may be close to zero. If it is not positive, there is
+    nothing to recover, and the share is left blank.
     """
     baseline = ends[ends["method"] == BASELINE].pivot(index="seed", columns="environment", values="accuracy")
     lost = baseline["iid"].mean() - baseline.mean()
@@ -88,10 +88,10 @@ def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
 
 
 def speedups(reached: pd.DataFrame) -> pd.DataFrame:
-    """Rounds of the baseline over rounds of the method, seed by seed, blank where neither arrived.
+    """Rounds of the baseline over rounds of the method, seed by seed, blank if neither reached the target.
 
-    Who never arrived counts with one round more than it had: a bound, at most (the method fell short) or at least (the
-    baseline did), and `bound` says which.
+    A run that never reached it counts with one round more than it had. The ratio is then a bound: `bound` says "at
+    most" (the method did not reach it) or "at least" (the baseline did not).
     """
     baseline = reached[reached["method"] == BASELINE].set_index(["environment", "seed"])
     theirs = baseline.reindex(pd.MultiIndex.from_frame(reached[["environment", "seed"]]))
@@ -118,7 +118,7 @@ def declines(frame: pd.DataFrame, last: int) -> pd.DataFrame:
 
 
 def early(frame: pd.DataFrame, keys: list[str], first: int) -> pd.DataFrame:
-    """One row per run: mean accuracy over its first measured rounds, the starting model left out."""
+    """One row per run: mean accuracy over its first measured rounds, without the initial model."""
     rows = frame[frame["round"].between(1, first)]
     return rows.groupby([*keys, "seed"], sort=False)["accuracy"].mean().rename("early").reset_index()
 
@@ -147,8 +147,8 @@ def rank_correlations(rewards: pd.DataFrame) -> pd.DataFrame:
 
 
 def drifts(groups: pd.DataFrame) -> pd.DataFrame:
-    """By seed and group: how far its median reward moves from the first to the last quarter of the rounds, as a share
-    of what it was."""
+    """By seed and group: how far its median reward moves from the first to the last quarter of the rounds, relative to
+    the first."""
     quarter = groups["round"].max() / 4
     parts = {
         "first": groups[groups["round"].between(1, quarter)],
@@ -168,7 +168,7 @@ SIGNALS = {
 
 
 def signals(asked: pd.DataFrame, alphas: dict[int, np.ndarray]) -> pd.DataFrame:
-    """Spearman's rho of each thing that clients could tell the server against their alpha, by seed and model."""
+    """Spearman's rho between each signal that clients could report and their alpha, by seed and model."""
     rows = []
     for (seed, model), clients in asked.groupby(["seed", "model"], sort=False):
         truth = pd.Series(alphas[seed][clients["client"]], clients.index)
@@ -186,7 +186,7 @@ def last_layer_lead(rhos: pd.DataFrame) -> pd.DataFrame:
 
 
 def inverted_pairs(asked: pd.DataFrame, alphas: dict[int, np.ndarray]) -> pd.DataFrame:
-    """By seed and model: the share of pairs of clients whose order by Q is not their order by alpha."""
+    """By seed and model: the share of pairs of clients that Q and alpha order differently."""
     rows = []
     for (seed, model), clients in asked.groupby(["seed", "model"], sort=False):
         estimates, truth = clients["estimate"].to_numpy(), alphas[seed][clients["client"]]
@@ -198,10 +198,10 @@ def inverted_pairs(asked: pd.DataFrame, alphas: dict[int, np.ndarray]) -> pd.Dat
 
 
 def shares_read_off(asked: pd.DataFrame, counts: dict[int, np.ndarray], lr: float) -> pd.DataFrame:
-    """What a server reads off the bias entries of the insights: by seed and model, the error of class shares.
+    """How well a server can infer class shares from the bias entries of the insights: errors by seed and model.
 
-    A bias's gradient is the client's mean prediction minus its class share. The server knows neither; it takes the mean
-    prediction to be the same for all clients, and classes to be equally frequent in all data together.
+    A bias's gradient is the client's mean prediction minus its class share. The server knows neither; it assumes that
+    the mean prediction is the same for all clients, and that classes are equally frequent in all data together.
     """
     rows = []
     for (seed, model), clients in asked.groupby(["seed", "model"], sort=False):
@@ -235,8 +235,8 @@ def mean_alphas(tally: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def pool_times(tally: pd.DataFrame, keys: list[str], clients: int) -> pd.DataFrame:
-    """How often a client took part on average, inside and outside the pool a tolerance wants: the lambda * N clients
-    with the lowest alpha."""
+    """How often a client took part on average, inside and outside the desired pool: the lambda * N clients with the
+    lowest alpha."""
     last = tally[tally["round"] == tally["round"].max()]
     inside = last["place"] <= np.rint(last["tolerance"] * clients)
     placed = last.assign(pool=np.where(inside, "inside", "outside"))

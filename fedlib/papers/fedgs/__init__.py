@@ -2,7 +2,7 @@
 in Industrial IoT", IEEE Internet of Things Journal 9(18), 2022.
 
 - `paper.yaml`: what the paper prints; read by `fedlib.judging.ledger.load("fedgs")`.
-- `experiments`: one module per notebook. `sampling`: selection problems and what each sampler makes of them;
+- `experiments`: one module per notebook. `sampling`: selection problems and how each sampler solves them;
   `comparison`: the rows of Table II; `hyperparameters`: the grids of Figs. 5 and 7; `timing`: the time of a round.
 - `results`: `gaps_to_optimum`, `final_scores`, `at_equal_price`, `best_rates`, `break_even`, ...: numbers and tables.
 - `pictures`: the figures, one module per notebook, sliders included.

@@ -1,6 +1,6 @@
 """The paper's own numbers, rules and algebra, checked: one row per quantity with printed, found and holds.
 
-Times measured here belong to the machine; their checks leave room for that. The ledger has what is printed.
+Measured times depend on the machine; their checks allow for that. The ledger has what is printed.
 """
 
 from dataclasses import replace
@@ -23,13 +23,13 @@ FEMNIST_SAMPLES, FEMNIST_DEVICES = 805_263, 3_550  # as the paper counts them
 
 
 def printed(id: str) -> dict[str, float]:
-    """A column of Table II; a row that never arrives counts as the 500 rounds it had."""
+    """A column of Table II; a row that never reaches the target counts as 500 rounds."""
     cells = ledger.printed(id).set_index("method")["printed"]
     return {name: min(ledger.printed_range(cell)) for name, cell in cells.items()}
 
 
 def average_gain() -> pd.DataFrame:
-    """86.0 less the mean of the other accuracies."""
+    """86.0 minus the mean of the other accuracies."""
     accuracy = printed("fedgs/table2")
     others = [value for name, value in accuracy.items() if name != "FedGS"]
     gain = accuracy["FedGS"] - sum(others) / len(others)
@@ -102,7 +102,7 @@ QUOTED = (
 
 
 def quoted_differences() -> pd.DataFrame:
-    """Differences of accuracy that the text quotes, beside those of the table."""
+    """Differences of accuracy that the text quotes, compared with those of the table."""
     accuracy = printed("fedgs/table2")
     rows = []
     for high, low, quoted in QUOTED:
@@ -114,11 +114,11 @@ def quoted_differences() -> pd.DataFrame:
 def one_pass_stream() -> pd.DataFrame:
     """Samples that the devices would need if no batch were used twice, against those that 350 of 3550 devices have."""
     needed = ROUNDS * ITERATIONS * FACTORIES * SELECTED * BATCH
-    held = round(FEMNIST_SAMPLES * DEVICES / FEMNIST_DEVICES)
-    holds = needed <= held
+    available = round(FEMNIST_SAMPLES * DEVICES / FEMNIST_DEVICES)
+    holds = needed <= available
     return audit(
-        ("samples needed to use each once", f"at most {held:,}", f"{needed:,}", holds),
-        ("passes over the data", "at most 1", f"{needed / held:,.0f}", holds),
+        ("samples needed to use each once", f"at most {available:,}", f"{needed:,}", holds),
+        ("passes over the data", "at most 1", f"{needed / available:,.0f}", holds),
     )
 
 
@@ -156,7 +156,7 @@ def proportional_gradients(divergences: pd.DataFrame, spread: float = 0.1) -> pd
 
 
 def little_o(deltas: tuple[float, float] = (1e-3, 1e-9)) -> pd.DataFrame:
-    """Proposition 3 writes the last term of Proof 3 as o(sqrt(delta h(T) / T)): it would have to vanish beside that.
+    """Proposition 3 writes the last term of Proof 3 as o(sqrt(delta h(T) / T)): compared with that, it must vanish.
 
     rho, beta and varphi are one, eta and T as printed.
     """
@@ -186,7 +186,7 @@ def printed_stop(limit: int = 100) -> pd.DataFrame:
 
 
 def equal_chance(taken: pd.DataFrame, park: Park) -> pd.DataFrame:
-    """Spread of the devices' shares against that of a fair draw: 1 is fair, within 0.3."""
+    """Spread of the devices' shares compared with that of a fair draw: 1 is fair, within 0.3."""
     p = park.selected / park.devices
     rows = []
     for name, devices in taken.groupby("sampler", sort=False):
@@ -203,7 +203,7 @@ def default_initialiser() -> pd.DataFrame:
 
 
 def pseudo_inverse_faster(times: pd.DataFrame, least: float = 1.5) -> pd.DataFrame:
-    """Zero's time over MPInv's; the factor is far enough from both to be no matter of noise."""
+    """Zero's time over MPInv's; the limit is far enough from 1 that noise does not decide."""
     milliseconds = times.groupby("initialiser")["milliseconds"].median()
     factor = milliseconds["Zero"] / milliseconds["MPInv"]
     quantity = "time from zero over time from the pseudo-inverse"
@@ -221,7 +221,7 @@ def genetic_slower(times: pd.DataFrame, least: float = 20.0) -> pd.DataFrame:
 
 
 def proposition_4(draws: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Random settings with T_select = 0: does the condition say who is faster?"""
+    """Random settings with T_select = 0: does the condition tell which method is faster?"""
     timing = RoundTiming(
         iterations=rng.integers(1, 200, draws),
         factories=rng.integers(1, 50, draws),
@@ -237,7 +237,7 @@ def proposition_4(draws: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def selecting_time(timing: RoundTiming, share: float = 0.1, usual_gbit: float = 1.0) -> pd.DataFrame:
-    """How fast the way to the cloud must be for T_select to eat a share of the saving, M(L - 1) models."""
+    """How fast the link to the cloud must be for T_select to use up a share of the saving, M(L - 1) models."""
     outside_s = timing.iterations * timing.select_s / (share * timing.factories * (timing.selected - 1))
     gbit = 2 * timing.model_bits / outside_s / 1e9
     quantity = f"Gbit/s to the cloud at which selecting eats {share:.0%} of the saving"
@@ -253,7 +253,7 @@ def own_setting(ratio: float = RATIOS[0]) -> pd.DataFrame:
 
 
 def against_hierarchy(timing: RoundTiming) -> pd.DataFrame:
-    """Section III lets base stations average before they upload, Eq. (22) does not. With it, who is faster?"""
+    """Section III lets base stations average before they upload, Eq. (22) does not. Which is faster if they do?"""
     rows = []
     for ratio in RATIOS:
         moved = replace(timing, ratio=ratio)

@@ -23,6 +23,7 @@ from fedlib.papers.fedgs.experiments.timing import (
     sweep,
     threshold,
 )
+from fedlib.runs.tuning import best_point
 
 # Samplers and initialisers: Figs. 3 and 4
 
@@ -45,7 +46,7 @@ def gap_closed(curves: pd.DataFrame, ends: pd.DataFrame, size: int) -> pd.DataFr
     """Mean divergence at the start of the swaps, at their end and at the optimum, and the share of the gap they close.
 
     `curves` and `ends` as `initialiser_curves` and `initialiser_ends` give them. The warm-up from zero, `size`
-    iterations, is no swap.
+    iterations, does not count as swaps.
     """
     problem = ["seed", "factory"]
     optimum = ends[ends["initialiser"] == "Brute"].set_index(problem)["divergence"]
@@ -90,7 +91,7 @@ def gaps_to_optimum(compared: pd.DataFrame) -> pd.DataFrame:
 
 
 def arrivals(trace: pd.DataFrame) -> pd.DataFrame:
-    """For each sampler where and when it ends, and the seconds until it is as good as GBP-CS (infinite: never)."""
+    """Each sampler's last divergence and time, and the seconds until it is as good as GBP-CS (infinite: never)."""
     level = trace[trace["sampler"] == "GBP-CS"]["divergence"].iloc[-1]
     rows = []
     for name, reports in trace.groupby("sampler", sort=False):
@@ -101,9 +102,9 @@ def arrivals(trace: pd.DataFrame) -> pd.DataFrame:
 
 
 def sampler_ends(compared: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
-    """The final divergences of all problems, with the arrival times of the one that was traced.
+    """The final divergences of all problems, with the times of `arrivals` for the one that was traced.
 
-    A sampler that never got there has `reached` 0 and the time of its last report.
+    A sampler that never became as good has `reached` 0 and the time of its last report.
     """
     reached = np.isfinite(arrived["seconds_to_level"])
     seconds = arrived["seconds_to_level"].where(reached, arrived["seconds"])
@@ -127,7 +128,7 @@ PRINTED_SAMPLES = 805_263 / 3_550  # per device, by the paper's count of FEMNIST
 
 
 def target_accuracy(frame: pd.DataFrame, last: int, rounds: int) -> float:
-    """82% where the printed rounds are run; else the same share of what FedAvg ends with as in the table."""
+    """82% if the printed rounds are run, otherwise the same share of FedAvg's final accuracy as in the table."""
     if rounds >= PRINTED_ROUNDS:
         return PRINTED_TARGET
     baseline = frame[frame["method"] == BASELINE.name].sort_values("round").groupby("seed")["accuracy"]
@@ -161,15 +162,13 @@ def table2(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis("method")
 
 
-def with_interval(differences: pd.Series, digits: int = 1) -> str:
-    """A mean with its 95% interval: "+2.1 (1.4 to 2.8)"; without one where there is a single unit."""
+def with_interval(differences: pd.Series) -> str:
+    """A mean with its 95% interval: "+2.1 (1.4 to 2.8)"; without it for a single unit."""
     known = differences.dropna()
     if known.empty:
         return ""
-    seen = estimate(known)
-    interval = seen.interval()
-    around = "" if interval is None else f" ({interval[0]:.{digits}f} to {interval[1]:.{digits}f})"
-    return f"{seen.mean:+.{digits}f}{around}"
+    mean, interval = estimate(known).mean, estimate(known).interval()
+    return f"{mean:+.1f}" + ("" if interval is None else f" ({interval[0]:.1f} to {interval[1]:.1f})")
 
 
 def costs(setting: FactorySetting, sizes: np.ndarray) -> pd.DataFrame:
@@ -197,7 +196,7 @@ def _costs(setting: FactorySetting, sizes: np.ndarray | float) -> pd.DataFrame:
 
 
 def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame, methods: list[str]) -> pd.DataFrame:
-    """Accuracy of these methods at the largest price that all have paid, seed by seed.
+    """Accuracy of these methods at the largest cost that all of them reach, seed by seed.
 
     One row per seed, method and currency: rounds, sample gradients, transfers through the cloud.
     """
@@ -216,12 +215,12 @@ def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame, methods: list[str])
 
 
 def _payer(method: str) -> str:
-    """The line of the costs that a method belongs to."""
+    """The row of the costs that applies to a method."""
     return FEDGS if method in (FEDGS, RANDOM_GROUPS) else "each rival"
 
 
 def leads(paid: pd.DataFrame, currency: str) -> pd.DataFrame:
-    """For reading, at one equal price: the accuracy of each method, and how far FedGS is above it."""
+    """For reading, at equal cost: the accuracy of each method, and how far FedGS is above it."""
     table = paid[paid["currency"] == currency].pivot(index="seed", columns="method", values="accuracy") * 100
     rows = {
         name: {
@@ -235,7 +234,7 @@ def leads(paid: pd.DataFrame, currency: str) -> pd.DataFrame:
 
 
 def at_rates(tuned: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Final scores of the rows that were run at the printed rate, too: one row per run, `rate` says which."""
+    """Final scores of the rows that were also run at the printed rate: one row per run, `rate` says which."""
     both = [tuned[tuned["method"].isin(printed["method"])].assign(rate="tuned"), printed.assign(rate="printed")]
     return pd.concat(both, ignore_index=True)
 
@@ -269,9 +268,10 @@ def grid_scores(frame: pd.DataFrame, axes: list[str], last: int) -> pd.DataFrame
 
 
 def best_rates(tuned: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """Client and server rate with the highest accuracy, method by method; of equals the first of the grid."""
-    best = tuned.loc[tuned.groupby("method", sort=False)["accuracy"].idxmax()]
-    return {row.method: (row.client_lr, row.server_lr) for row in best.itertuples()}
+    """Client and server learning rate with the highest accuracy, method by method."""
+    options = ["client_lr", "server_lr"]
+    best = {str(name): best_point(runs, options, "accuracy") for name, runs in tuned.groupby("method", sort=False)}
+    return {name: (point["client_lr"], point["server_lr"]) for name, point in best.items()}
 
 
 def accuracy_surface(scores: pd.DataFrame, rows: str, columns: str) -> pd.DataFrame:
@@ -283,7 +283,7 @@ def accuracy_surface(scores: pd.DataFrame, rows: str, columns: str) -> pd.DataFr
 
 
 def crossings(timing: RoundTiming) -> pd.DataFrame:
-    """The flips as a table."""
+    """`flips` as a table."""
     wins = {"iterations": "below", "factories": "above", "selected": "above", "ratio": "above"}
     symbols = {"iterations": "T", "factories": "M", "selected": "L", "ratio": "B_int / B_ext"}
     places = flips(timing).items()
@@ -309,7 +309,7 @@ def hours_to_target(timing: RoundTiming, ratios: list[float]) -> pd.DataFrame:
 
 
 def break_even(timing: RoundTiming) -> pd.DataFrame:
-    """The ratio from which FedGS needs less time than each rival, for one round and to 82%, T_select left in."""
+    """The ratio from which FedGS needs less time than each rival, for one round and to 82%, with T_select."""
     counts = {"one round": (1, 1), "to 82%": (ROUNDS_TO_TARGET["FedGS"], ROUNDS_TO_TARGET["FedAvg"])}
     ends = [replace(timing, ratio=1.0), replace(timing, ratio=np.inf)]
     rows = []
@@ -321,7 +321,7 @@ def break_even(timing: RoundTiming) -> pd.DataFrame:
 
 
 def _crossing(at_one: float, at_infinity: float) -> float:
-    """The ratio at which a difference of times is zero: it is linear in 1 / ratio, so two points tell all."""
+    """The ratio at which a difference of times is zero: it is linear in 1 / ratio, so two points are enough."""
     return max(0.0, 1 - at_one / at_infinity) if at_infinity < 0 else np.inf
 
 
@@ -331,6 +331,6 @@ def who_is_faster(timing: RoundTiming) -> str:
     times = ", ".join(f"{name}: {value:.0f} s" for name, value in seconds.items())
     place = float(threshold(timing))
     if not np.isfinite(place):
-        return f"{times}. With one device a factory there is nothing to save: FedAvg's round is never the longer one."
+        return f"{times}. With one device per factory there is nothing to save: FedAvg's round is never the longer one."
     holds = "holds" if place < timing.ratio else "does not hold"
     return f"{times}. TL/(M(L-1)) = {place:.2f} < {timing.ratio:g} {holds}."

@@ -22,7 +22,7 @@ def count_weights(network: str, classes: int, shape: tuple[int, ...]) -> int:
 
 
 def weights() -> pd.DataFrame:
-    """The networks of the four data sets against the two printed counts."""
+    """The networks of the four data sets compared with the two printed counts."""
     wanted = [
         ("MNIST, MLP", PRINTED_MLP, ("mlp200", 10, (28, 28))),
         ("Fashion-MNIST, CNN", PRINTED_CNN, ("cnn_fedsr", 10, (28, 28))),
@@ -35,7 +35,7 @@ def weights() -> pd.DataFrame:
 
 
 def cifar100_size() -> pd.DataFrame:
-    """Weights of the CNN with 100 classes at the printed image size, grey and in colour."""
+    """Weights of the CNN with 100 classes at the printed image size, in grey and in colour."""
     counts = {channels: count_weights("cnn_fedsr", 100, (channels, 28, 28)) for channels in (1, 3)}
     rows = [
         (f"weights with 100 classes on 28 x 28 x {channels}", f"{PRINTED_CNN:,}", f"{count:,}", count == PRINTED_CNN)
@@ -58,15 +58,15 @@ def most_cases() -> pd.DataFrame:
 
 
 def best_everywhere() -> pd.DataFrame:
-    """Table II's columns that FedSR leads, iid and not: "the best model performance both in iid and non-iid cases"."""
+    """In how many columns of Table II FedSR is best: "the best model performance both in iid and non-iid cases"."""
     cells = results.printed_table2().pivot(index=["data_set", "partition"], columns="method", values="printed")
     best = cells.drop(columns="Centralized").idxmax(axis=1)
     iid = cells.index.get_level_values("partition") == "iid"
     rows = []
     for kind, leaders in (("iid", best[iid]), ("non-iid", best[~iid])):
         led, rings = (leaders == "FedSR").sum(), (leaders == "ring-optimization").sum()
-        found = f"{led} of {len(leaders)}, ring-optimization {rings}"
-        rows.append((f"{kind} columns that FedSR leads", f"all {len(leaders)}", found, led == len(leaders)))
+        counted = f"{led} of {len(leaders)}, ring-optimization {rings}"
+        rows.append((f"{kind} columns that FedSR leads", f"all {len(leaders)}", counted, led == len(leaders)))
     return audit(*rows)
 
 
@@ -79,20 +79,20 @@ def rivals_counted() -> pd.DataFrame:
 
 
 def dramatic_losses() -> pd.DataFrame:
-    """What each method loses from iid to xi = 4 on MNIST and Fashion-MNIST, in points, against FedSR's loss."""
+    """What each method loses from iid to xi = 4 on MNIST and Fashion-MNIST, in points, compared with FedSR's loss."""
     cells = results.printed_table2().pivot(index=["data_set", "method"], columns="partition", values="printed")
     lost, rows = (cells["iid"] - cells["xi=4"]).round(2), []
     for data_set in ("mnist", "fashion_mnist"):
-        own = lost[data_set, "FedSR"]
+        fedsr = lost[data_set, "FedSR"]
         for rival in RIVALS:
-            other = lost[data_set, rival]
-            name = f"{data_set}: {rival} loses dramatically, FedSR {own:.2f} points"
-            rows.append((name, "at least a point", f"{other:.2f}", other >= 1))
+            points = lost[data_set, rival]
+            name = f"{data_set}: {rival} loses dramatically, FedSR {fedsr:.2f} points"
+            rows.append((name, "at least a point", f"{points:.2f}", points >= 1))
     return audit(*rows)
 
 
 def printed_noise() -> pd.DataFrame:
-    """FedSR on MNIST: the more heterogeneous the split, the lower the accuracy, if runs repeated exactly."""
+    """FedSR on MNIST: without noise, accuracy would fall with the heterogeneity of the split."""
     cells = ledger.printed("fedsr/table2").query("method == 'FedSR'").set_index("partition")["printed"]
     pairs = [("iid", "xi=4"), ("xi=4", "xi=2"), ("iid", "xi=2")]
     return audit(*[(f"{a} above {b}", f"{cells[a]}%", f"{cells[b]}%", cells[a] > cells[b]) for a, b in pairs])
@@ -103,21 +103,21 @@ def hierfavg_on_cifar100() -> pd.DataFrame:
     cells = results.printed_table2().pivot(index=["data_set", "partition"], columns="method", values="printed")
     gaps, rows = (cells["HierFAVG"] - cells["FedAvg"]).round(2), []
     for data_set, gap in gaps.groupby("data_set", sort=False):
-        found = f"{gap.min():+.2f} to {gap.max():+.2f}"
-        rows.append((f"{data_set}: HierFAVG minus FedAvg", "less than a point below", found, bool((gap > -1).all())))
+        span = f"{gap.min():+.2f} to {gap.max():+.2f}"
+        rows.append((f"{data_set}: HierFAVG minus FedAvg", "less than a point below", span, bool((gap > -1).all())))
     return audit(*rows)
 
 
 def repeated_numbers() -> pd.DataFrame:
-    """Numbers that Tables III and IV print twice in cells that have nothing to do with each other."""
+    """Numbers that Tables III and IV print twice, in unrelated cells."""
     crowd = ledger.printed("fedsr/table4")
     places = crowd["method"] + ", " + crowd["participation"].astype(str) + ", " + crowd["moment"]
     hierarchy = results.printed_table3().query("method == 'HierFAVG'")
     rows = []
     for table, names, cells in (("IV", places, crowd), ("III, HierFAVG", hierarchy["data_set"], hierarchy)):
         repeated = cells["printed"][cells["printed"].duplicated(keep=False)]
-        found = "; ".join(f"{cells['printed'][at]:g}: {names[at]}" for at in repeated.index) or "none"
-        rows.append((f"Table {table}: numbers printed twice", "none", found, repeated.empty))
+        listed = "; ".join(f"{cells['printed'][at]:g}: {names[at]}" for at in repeated.index) or "none"
+        rows.append((f"Table {table}: numbers printed twice", "none", listed, repeated.empty))
     return audit(*rows)
 
 
@@ -125,8 +125,8 @@ def more_participants() -> pd.DataFrame:
     """Table IV: every method gains when more devices take part."""
     cells = ledger.printed("fedsr/table4").pivot(index=["method", "moment"], columns="participation", values="printed")
     falls = cells[cells[0.4] < cells[0.2]]
-    found = "; ".join(f"{method}, {moment}: {row[0.2]} to {row[0.4]}" for (method, moment), row in falls.iterrows())
-    return audit(("cells that fall from participation 0.2 to 0.4", "none", found or "none", falls.empty))
+    listed = "; ".join(f"{method}, {moment}: {row[0.2]} to {row[0.4]}" for (method, moment), row in falls.iterrows())
+    return audit(("cells that fall from participation 0.2 to 0.4", "none", listed or "none", falls.empty))
 
 
 def table3(devices: int) -> pd.DataFrame:
@@ -134,13 +134,13 @@ def table3(devices: int) -> pd.DataFrame:
     per_round, rows = results.transfers_per_round(devices), []
     for method, cells in results.printed_table3().groupby("method", sort=False):
         rounds = cells["printed"].dropna() / per_round[method]
-        found, whole = ", ".join(f"{number:g}" for number in rounds), bool((rounds == rounds.round()).all())
-        rows.append((f"rounds of {method}, {per_round[method]} transfers each", "whole", found, whole))
+        listed, whole = ", ".join(f"{number:g}" for number in rounds), bool((rounds == rounds.round()).all())
+        rows.append((f"rounds of {method}, {per_round[method]} transfers each", "whole", listed, whole))
     return audit(*rows)
 
 
 def time() -> pd.DataFrame:
-    """Epochs in a row to the target by Table III's rounds: FedSR against FedAvg, "not superior in time overhead"."""
+    """Epochs in a row to the target by Table III's rounds: is FedSR "not superior in time overhead" to FedAvg?"""
     rounds, per_round = results.printed_rounds(), results.prices(20)["epochs in a row"]
     rows = []
     for data_set in results.printed_targets():
@@ -150,7 +150,7 @@ def time() -> pd.DataFrame:
 
 
 def hierfavg_transfers(devices: int) -> pd.DataFrame:
-    """A round of HierFAVG, devices counted both ways like FedAvg's 2K, against what Table III divides by."""
+    """Transfers of a round of HierFAVG, counted both ways like FedAvg's 2K, and what Table III divides by."""
     both_ways, one_way = (results.transfers_per_round(devices, down)["HierFAVG"] for down in (True, False))
     cells = ledger.printed("fedsr/table3").query("method == 'HierFAVG'")["printed"]
     divides = bool((cells % both_ways == 0).all())
@@ -158,15 +158,15 @@ def hierfavg_transfers(devices: int) -> pd.DataFrame:
 
 
 def targets() -> pd.DataFrame:
-    """Final accuracies of Table II beside the targets that Table III says the methods reach."""
+    """Final accuracies of Table II compared with the targets that the methods reach by Table III."""
     final = results.of_table3(results.printed_table2()).set_index(["data_set", "method"])["printed"]
     reached, rows = results.printed_table3().dropna(subset=["printed"]), []
     for data_set, methods in reached.groupby("data_set", sort=False)["method"]:
         target = 100 * results.printed_targets()[data_set]
         ends = {method: final[data_set, method] for method in methods}
         short = {method: end for method, end in ends.items() if end < target}
-        found = ", ".join(f"{method} {end}%" for method, end in short.items()) or "all at or above"
-        rows.append((f"{data_set}: below the target at the end", f"none, {target:g}%", found, not short))
+        listed = ", ".join(f"{method} {end}%" for method, end in short.items()) or "all at or above"
+        rows.append((f"{data_set}: below the target at the end", f"none, {target:g}%", listed, not short))
     return audit(*rows)
 
 
@@ -176,20 +176,20 @@ def _equal_rings(count: int) -> float:
 
 
 def bound(rings: list[int]) -> pd.DataFrame:
-    """The sum of squares of equal rings against 1/2."""
+    """The sum of squares of equal rings compared with 1/2."""
     sums = {count: _equal_rings(count) for count in rings}
-    rows = [(f"{count} equal rings", f"1/{count}", f"{found:.3f}", found <= 0.5) for count, found in sums.items()]
+    rows = [(f"{count} equal rings", f"1/{count}", f"{total:.3f}", total <= 0.5) for count, total in sums.items()]
     return audit(*rows)
 
 
 def lemma(rings: list[int]) -> pd.DataFrame:
-    """(18) where all rings return one model at distance 1: the left side is 1, the right 2 sum_m (|D_m| / |D|)^2."""
+    """(18) if all rings return the same model at distance 1: left side 1, right side 2 sum_m (|D_m| / |D|)^2."""
     right = {f"right side of (18), {count} equal rings that agree": 2 * _equal_rings(count) for count in rings}
-    return audit(*[(name, ">= 1", f"{found:.2f}", found >= 1) for name, found in right.items()])
+    return audit(*[(name, ">= 1", f"{value:.2f}", value >= 1) for name, value in right.items()])
 
 
 def weighted_differences(shares: list[float], differences: list[float], least: float) -> pd.DataFrame:
-    """(19) with L_m(w) - L_m(y) given: sum p_m^2 d_m against a sum p_m d_m, where a is the least share."""
+    """(19) with given differences d_m = L_m(w) - L_m(y): sum p_m^2 d_m and a sum p_m d_m, a being the least share."""
     left = float(np.sum(np.square(shares) * differences))
     right = least * float(np.dot(shares, differences))
     name = f"left side of (19), p = {shares}, differences {differences}, a = {least}"
@@ -207,7 +207,7 @@ def convexity(start: float = 0.1, rate: float = 0.1) -> pd.DataFrame:
 
 
 def algorithm1() -> pd.DataFrame:
-    """The ring loop of Algorithm 1 as printed, counted for the paper's rings, against what the text describes."""
+    """The ring loop of Algorithm 1 as printed, counted for the paper's rings, compared with the text."""
     printed = LiteralFedSR(passes=EPOCHS, cluster_size=RING_DEVICES)
     passes = len(range(printed.passes + 1))  # for each round r = 0, 1, ..., R
     visits = passes * printed.cluster_size - 1  # those that the returned model has seen

@@ -1,7 +1,7 @@
-"""The runs of Tables I to IV and Figs. 3, 5, 9 and 10, with the printed settings; who holds what, Figs. 7 and 8.
+"""The runs of Tables I to IV and Figs. 3, 5, 9 and 10, with the printed settings; the data of Figs. 7 and 8.
 
-Methods and hyper-parameters never change with the scale; data set, samples and rounds do. The rate falls over the
-`schedule`, of which a run may do fewer rounds. A partition is named as the paper's columns are: iid, xi=2, alpha=0.1.
+Methods and hyper-parameters never change with the scale; data set, samples and rounds do. The learning rate falls over
+the `schedule`; a run may have fewer rounds. A partition is named like the paper's columns: iid, xi=2, alpha=0.1.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from fedlib.runs.study import Run
 from fedlib.runs.tuning import Sweep
 
 LOCAL = {"lr": 0.01, "final_lr": 1e-5, "momentum": 0.5, "batch": 32}  # Section IV-D, the rate on a cosine
-EPOCHS = 5  # epochs per device and round, whatever the method
+EPOCHS = 5  # epochs per device and round, the same for all methods
 RING_DEVICES = 4  # devices per ring
 
 # Method -> algorithm and what makes up its five epochs per round.
@@ -38,7 +38,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 STAR = ("FedAvg", "FedProx", "MOON")
 DECENTRAL = tuple(METHODS)[1:]  # all but centralised training
 ONE_EPOCH = tuple(f"{method}, E = 1" for method in STAR)  # the star methods with a fifth of the work
-LITERAL = "FedSR as printed"  # Algorithm 1 to the letter
+LITERAL = "FedSR as printed"  # Algorithm 1 exactly as printed
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (METHODS[method][0], {"epochs": 1}) for name, method in zip(ONE_EPOCH, STAR, strict=True)},
     "FedSR, R = 1": ("fedsr", {"epochs": 1, "passes": 1, "cluster_size": RING_DEVICES}),
@@ -46,7 +46,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 TARGETS = {"mnist": 0.90, "fashion_mnist": 0.80, "cifar10": 0.67, "cifar100": 0.33}  # of Table III
 
-# How images reach the network, from the plainest on. Digits have no mirror image, and are neither mirrored nor cropped.
+# The kinds of input, the plainest first. Mirrored digits are not digits, so MNIST is neither mirrored nor cropped.
 INPUTS: dict[str, dict[str, Any]] = {
     "as they are": {},
     "standardised": {"standardise": "channel"},
@@ -77,7 +77,7 @@ BLOCKS = (
     ("D", "CIFAR-10 and Fashion-MNIST at xi = 2: FedAvg, FedSR, the ring, 15 rounds; Fig. 3 on CIFAR-10", 30, 1.5),
     ("E", "whole 500-round runs on MNIST at xi = 2: FedAvg with E = 5 and E = 1, FedSR, 3 seeds", 9, 3.8),
 )
-# What lies beyond the budget of about 13 core-hours, with the hours that it would take.
+# What the desk scale skips, because its budget is about 13 core-hours, with the hours it would take.
 NOT_RUN = (
     ("Table II on MNIST with all samples and 500 rounds, all methods and columns, 5 seeds", 130),
     ("FedProx and MOON at xi = 4, alpha = 0.3 and alpha = 0.1 of Table II on MNIST", 1.7),
@@ -143,7 +143,7 @@ def run(
     label: dict[str, Any] | None = None,
     **options: Any,
 ) -> Run:
-    """One run of a method; `options` change what the table of methods says."""
+    """One run of a method; `options` override those in the table of methods."""
     algorithm, fixed = (METHODS | VARIANTS)[method]
     names = {"data_set": problem.data_set, "partition": partition, "method": method} | (label or {})
     all_options = LOCAL | {"schedule": problem.schedule or problem.rounds} | fixed | options
@@ -172,7 +172,7 @@ def central_check(problem: TrainingProblem, seed: int) -> list[Run]:
 
 
 def plan() -> pd.DataFrame:
-    """The blocks of the desk scale with their projected core-hours, and what is not run because it takes too long."""
+    """The blocks of the desk scale with their projected core-hours, and what it skips because it takes too long."""
     rows = [
         {"block": block, "what": what, "runs": str(runs), "core-hours": hours} for block, what, runs, hours in BLOCKS
     ]
@@ -182,7 +182,7 @@ def plan() -> pd.DataFrame:
 
 
 def tune(problem: TrainingProblem, partition: str, grids: dict[str, list[float]], seed: int) -> Sweep:
-    """The best mu of FedProx and MOON, of those that have a grid."""
+    """The best mu of FedProx and MOON, as far as they have a grid."""
     if not grids:
         return Sweep(pd.DataFrame(), {})
     bases = {method: run(method, problem, partition, 0) for method in grids}
@@ -196,9 +196,9 @@ def comparison(
     seeds: range,
     chosen: dict[str, dict[str, Any]],
 ) -> list[Run]:
-    """Table II: every method on every partition; centralised training sees no partition and runs once, as if iid.
+    """Table II: every method on every partition; centralised training has no partition and runs once, as if iid.
 
-    `chosen` holds options of single methods, such as `tune` finds them; "MOON, E = 1" takes those of MOON.
+    `chosen` holds options of single methods, such as those that `tune` finds; "MOON, E = 1" takes those of MOON.
     """
     return [
         run(method, problem, "iid" if method == "Centralized" else partition, seed, **chosen.get(base(method), {}))
@@ -210,7 +210,7 @@ def comparison(
 
 
 def base(method: str) -> str:
-    """The method that a variant is one of: "MOON, E = 1" is MOON."""
+    """The method of a variant: that of "MOON, E = 1" is MOON."""
     return method.split(",")[0]
 
 
@@ -247,7 +247,7 @@ def epochs_and_passes(
 def ring_shares(
     problem: TrainingProblem, shares: list[float], partitions: list[str], seeds: range, equal_steps: bool = False
 ) -> list[Run]:
-    """Fig. 10: rings that hold a given share of all devices, for equal rounds or, as a control, equal steps in a row.
+    """Fig. 10: rings with a given share of all devices, for equal rounds or, as a control, for equal steps in a row.
 
     A ring twice as long makes twice the steps per round, so the control gives it half the rounds.
     """
@@ -268,7 +268,7 @@ def ring_shares(
     ]
 
 
-# Who holds what: Figs. 7 and 8
+# Data on devices and rings: Figs. 7 and 8
 
 
 @computation
@@ -298,7 +298,7 @@ def device_counts(data_set: str, partitions: list[str], devices: int, seed: int)
 
 @computation
 def ring_draws(data_set: str, partitions: list[str], devices: int, ring: int, count: int, seed: int) -> pd.DataFrame:
-    """Fig. 7: how evenly the data fall on rings of `ring` devices; one row per draw of partition and rings."""
+    """Fig. 7: how evenly the data are spread over rings of `ring` devices; one row per draw of partition and rings."""
     labels, rows = data.load(data_set).y_train.numpy(), []
     for partition in partitions:
         for draw in range(count):

@@ -1,4 +1,4 @@
-"""Figures of the FedSR notebooks: the topologies (Figs. 1, 2 and 4), curves, and what a setting does to the end."""
+"""Figures of the FedSR notebooks: the topologies (Figs. 1, 2 and 4), curves, and the final accuracy over a setting."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,7 @@ def _arrow(
     gap: float | tuple[float, float] = 12,
     width: float = 1.6,
 ) -> None:
-    """`gap` in points keeps clear of what stands at both ends, or at start and end."""
+    """`gap` in points is the distance kept at both ends, or at start and end."""
     shape, (before, after) = f"arc3,rad={bend}", gap if isinstance(gap, tuple) else (gap, gap)
     look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": colour, "lw": width}
     axes.add_patch(FancyArrowPatch(start, end, connectionstyle=shape, shrinkA=before, shrinkB=after, **look))
@@ -70,7 +70,7 @@ def _flows(*rows: tuple[str, str, str]) -> pd.DataFrame:
 
 
 def star(devices: int = 6) -> tuple[Figure, pd.DataFrame]:
-    """Fig. 1: everybody talks to the cloud, both ways."""
+    """Fig. 1: every device exchanges models with the cloud."""
     fig, (axes,) = _canvas(6.2, 4.2)
     axes.set(xlim=(-3.4, 3.4), ylim=(-2.3, 2.3))
     for angle, number in zip(np.linspace(0, 2 * np.pi, devices, endpoint=False), range(1, devices + 1), strict=True):
@@ -98,7 +98,7 @@ def _draw_ring(
     active: tuple[int, ...] = (),
     radius: float = 0.26,
 ) -> None:
-    """Devices on a ring; `busy` ones and `active` hand-overs (by position of the sender) are drawn bold."""
+    """Devices on a ring; `busy` devices and `active` transfers (by position of the sender) are drawn bold."""
     for k, place in enumerate(places):
         colour, width = (RING, 2.6) if k in active else ("0.75", 1.6)
         _arrow(axes, place, places[(k + 1) % len(places)], colour, -0.3, 52 * radius, width)
@@ -106,7 +106,7 @@ def _draw_ring(
 
 
 def ring_pass() -> tuple[Figure, pd.DataFrame]:
-    """Fig. 2: train, hand on, and so around."""
+    """Fig. 2: train, pass the model on, around the ring."""
     fig, row = _canvas(10, 3.8, panels=3)
     steps = [
         ("1  device 1 trains the model\nthat came from device 4", (0,), (3,)),
@@ -152,7 +152,7 @@ def star_of_rings(rings: int = 3) -> tuple[Figure, pd.DataFrame]:
 
 
 def learning_rate(frame: pd.DataFrame) -> Figure:
-    """Fig. 6: the rate of each round, on a cosine."""
+    """Fig. 6: the learning rate of each round, on a cosine."""
     fig, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     axes.plot(frame["round"], frame["lr"], color=COLOURS[0])
     axes.set(xlabel="communication round", ylabel="learning rate", ylim=(0, None))
@@ -201,9 +201,9 @@ def _shared_legend(fig: Figure, grid: np.ndarray) -> None:
 
 
 def headline(reached: pd.DataFrame, target: float) -> Figure:
-    """Rounds to the target, one row per method: a dot per seed, hollow with one local epoch, a diamond for print.
+    """Rounds to the target, one row per method: a dot per seed, hollow with one local epoch, a diamond if printed.
 
-    `reached` are rows of `results.reaching` on MNIST; an arrow marks runs that never arrived.
+    `reached` are rows of `results.reaching` on MNIST; an arrow marks runs that never reached the target.
     """
     methods = list(dict.fromkeys(map(base, reached["method"])))
     printed = printed_rounds()["mnist"]
@@ -241,7 +241,7 @@ def _explain_headline(fig: Figure) -> None:
 
 
 def currencies(curves: pd.DataFrame) -> Figure:
-    """Fig. 5's successor: accuracy against each currency (across) by partition (down); see `results.priced`."""
+    """Fig. 5, extended: accuracy over each currency (across) by partition (down); see `results.priced`."""
     partitions = list(curves["partition"].unique())
     size = (13, 0.9 + 2.4 * len(partitions))
     fig, grid = plt.subplots(
@@ -263,7 +263,7 @@ def currencies(curves: pd.DataFrame) -> Figure:
 
 
 def inputs(curves: pd.DataFrame, printed: dict[str, float]) -> Figure:
-    """Held-out accuracy over epochs of centralised training, a panel per data set, a line per kind of input.
+    """Held-out accuracy over epochs of centralised training, one panel per data set, one line per kind of input.
 
     `printed` has the centralised accuracy of Table II as a share, drawn dashed.
     """

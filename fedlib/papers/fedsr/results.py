@@ -34,7 +34,7 @@ NEAR_BEST = 0.01  # of held-out accuracy: inputs this close to the best are as g
 
 
 def ends(curves: pd.DataFrame, keys: list[str] = KEYS) -> pd.DataFrame:
-    """The last record of each run, `cell`, data set and partition in one word, and `guess`, what a guess may score."""
+    """The last record of each run, with `cell` (data set and partition) and `guess` (what guessing may score)."""
     curves = curves.reset_index(drop=True)
     last = curves.loc[curves.groupby(keys, sort=False)["round"].idxmax()]
     last = last[[*keys, "round", "accuracy", "loss"]].reset_index(drop=True)
@@ -43,18 +43,18 @@ def ends(curves: pd.DataFrame, keys: list[str] = KEYS) -> pd.DataFrame:
 
 
 def guess_level(data_set: str) -> float:
-    """What a guess scores on average."""
+    """The mean accuracy of guessing."""
     return 1 / (100 if data_set == "cifar100" else 10)
 
 
 def beyond_guessing(data_set: str, test_images: int) -> float:
-    """A guess's score plus three standard errors of that many test images."""
+    """The accuracy of guessing plus three standard errors with this many test images."""
     share = guess_level(data_set)
     return share + 3 * float(np.sqrt(share * (1 - share) / test_images))
 
 
 def learnt(rows: pd.DataFrame) -> pd.DataFrame:
-    """The runs that know more than a guess; a table shows the others as blank cells."""
+    """The runs that are better than guessing; a table shows the others as blank cells."""
     return rows[rows["accuracy"] > rows["guess"]]
 
 
@@ -78,7 +78,7 @@ def quarters(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_every_column(rows: pd.DataFrame) -> pd.DataFrame:
-    """Centralised training sees no partition: its run stands in every column of its data set."""
+    """Centralised training has no partition: its run is repeated in every column of its data set."""
     central = rows["method"] == "Centralized"
     cells = rows.loc[~central, ["data_set", "partition", "cell"]].drop_duplicates()
     spread = rows[central].drop(columns=["partition", "cell"]).merge(cells, on="data_set")
@@ -87,8 +87,8 @@ def in_every_column(rows: pd.DataFrame) -> pd.DataFrame:
 
 def holdings(counts: pd.DataFrame) -> pd.DataFrame:
     """How many classes and samples a device holds, from least to most, by partition (`experiments.device_counts`)."""
-    held = counts.assign(classes=counts["samples"] > 0)
-    by_device = held.groupby(["partition", "device"], sort=False)[["classes", "samples"]].sum()
+    with_classes = counts.assign(classes=counts["samples"] > 0)
+    by_device = with_classes.groupby(["partition", "device"], sort=False)[["classes", "samples"]].sum()
     ends = by_device.groupby("partition", sort=False).agg(["min", "max"]).astype(str)
     ranges = {f"{name} per device": ends[name]["min"] + " to " + ends[name]["max"] for name in by_device}
     return pd.DataFrame(ranges)
@@ -97,8 +97,8 @@ def holdings(counts: pd.DataFrame) -> pd.DataFrame:
 def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.DataFrame:
     """iid accuracy minus that of the partition, seed by seed, where both were run.
 
-    `judged` is blank where the method's iid run has not even come halfway from a guess to centralised training: what
-    has hardly begun to learn has nothing to lose.
+    `judged` is blank if the method's iid run is not even halfway between guessing and centralised training: a method
+    that has hardly begun to learn has nothing to lose.
     """
     iid = rows[rows["partition"] == "iid"]
     reached = iid.set_index(["data_set", "method", "seed"])["accuracy"].rename("iid")
@@ -112,7 +112,7 @@ def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.
 
 
 def method_leads(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """By how much the first method ends above the second, by data set and partition, and that minus the lead if iid."""
+    """By how much the first method ends above the second, by data set and partition, and that minus the iid lead."""
     table = rows.pivot_table(index=["data_set", "partition", "seed"], columns="method", values="accuracy")
     leads = (table[first] - table[second]).rename("lead").reset_index().rename(columns={"partition": "place"})
     iid = leads[leads["place"] == "iid"].set_index(["data_set", "seed"])["lead"].rename("iid")
@@ -122,7 +122,7 @@ def method_leads(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
 
 
 def plainest(held_out: pd.DataFrame) -> dict[str, str]:
-    """Per data set the plainest inputs whose accuracy on held-out samples is within a point of the best.
+    """For each data set, the plainest inputs whose accuracy on held-out samples is within a point of the best.
 
     `held_out` are the ends of `experiments.central_check`, with the column `inputs`.
     """
@@ -155,7 +155,7 @@ def printed_central(data_sets: list[str]) -> dict[str, float]:
 
 
 def algorithm(method: str) -> Algorithm:
-    """The method or variant of this name. Algorithm 1 to the letter sends and works like FedSR with one pass more."""
+    """The method or variant of this name. The printed Algorithm 1 costs as much as FedSR with one more pass."""
     name, options = (METHODS | VARIANTS)[method]
     if method == LITERAL:
         name, options = "fedsr", options | {"passes": options["passes"] + 1}
@@ -173,7 +173,7 @@ def epochs_in_a_row(algorithm: Algorithm, devices: int) -> int:
 
 
 def transfers_in_a_row(algorithm: Algorithm, devices: int) -> int:
-    """Transfers that must wait for each other in a round, from the cloud's sending to its last receiving."""
+    """Transfers one after another in a round, from the first that the cloud sends to the last that it receives."""
     if isinstance(algorithm, FedSR):
         return algorithm.passes * min(algorithm.cluster_size, devices) + 3
     if isinstance(algorithm, HierFAVG):
@@ -202,12 +202,12 @@ def prices(devices: int, transfer_epochs: float = 1.0) -> pd.DataFrame:
 
 
 def transfers_per_round(devices: int, edge_broadcasts: bool = False) -> dict[str, int]:
-    """Models sent per round by each method, as Table III counts them or with what edge servers hand down."""
+    """Models sent per round by each method, as Table III counts them, or with what edge servers send to devices."""
     return {method: transfers.per_round(algorithm(method), devices, edge_broadcasts) for method in DECENTRAL}
 
 
 def overview(per_round: pd.DataFrame) -> pd.DataFrame:
-    """For reading: what a round of each method means, work per device, then its price in each currency."""
+    """For reading: a round of each method in work per device, then its cost in each currency."""
     return per_round[[WORK, *CURRENCIES[1:]]].map("{:g}".format)
 
 
@@ -228,8 +228,8 @@ def of_table3(curves: pd.DataFrame) -> pd.DataFrame:
 def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.DataFrame) -> pd.DataFrame:
     """What each run spends in each currency until it reaches its data set's target.
 
-    A run that never does has spent one round more than it had, at least: `reached` says so, and `transfers`, which is
-    compared with print, is blank.
+    A run that never does counts with one round more than it had, a lower bound: `reached` is false, and `transfers`,
+    which is compared with the printed number, is blank.
     """
     rows = []
     for labels, run in curves[curves["data_set"].isin(targets)].groupby(KEYS, sort=False):
@@ -242,12 +242,12 @@ def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.Data
 
 
 def at_least(currency: str) -> str:
-    """The column of `reaching` with what was spent: "load of the cloud" is load_of_the_cloud_at_least."""
+    """The column of `reaching` for a currency: "load of the cloud" is load_of_the_cloud_at_least."""
     return f"{currency.replace(' ', '_')}_at_least"
 
 
 def spent(frame: pd.DataFrame) -> pd.DataFrame:
-    """For reading: mean (least to most) over seeds in each currency, by method; ">" where some seeds never arrive."""
+    """For reading: mean (least to most) over seeds in each currency, by method; ">" if some seeds never arrive."""
     rows = {}
     for method, runs in frame.groupby("method", sort=False):
         sign = "" if runs["reached"].all() else "> "
@@ -256,7 +256,7 @@ def spent(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mean_and_range(values: pd.Series) -> str:
-    """7 (5 to 11); of a single value, the value."""
+    """7 (5 to 11); a single value alone."""
     spread = f" ({values.min():.0f} to {values.max():.0f})" if len(values) > 1 else ""
     return f"{values.mean():.0f}{spread}"
 
@@ -282,7 +282,7 @@ def printed_rounds() -> pd.Series:
 
 
 def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame:
-    """FedSR and each rival as two sides of a race of their own: for claims in which the rival is to be ahead."""
+    """FedSR and each rival as a pair, for claims that the rival is ahead."""
     pairs = []
     for rival in rivals:
         sides = frame[frame["method"].isin([rival, "FedSR"])]
@@ -295,10 +295,10 @@ def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame
 
 
 def at_equal_budgets(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of each run when it has spent what the thriftiest method of its cell spends in all its rounds.
+    """Accuracy of each run when it has spent what the cheapest method of its cell spends in all its rounds.
 
-    One row per run and currency. Left out of a currency: methods that spend nothing in it (the ring does not use the
-    cloud), and runs that cannot afford a single round.
+    One row per run and currency. Left out of a currency are methods that spend nothing in it (the ring does not use the
+    cloud) and runs whose first round costs more than the budget.
     """
     rows = []
     for _, cell in curves[curves["method"] != "Centralized"].groupby(["data_set", "partition"], sort=False):
@@ -334,7 +334,7 @@ def priced(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
 
 
 def ring_leads(ends: pd.DataFrame, epochs: list[int]) -> pd.DataFrame:
-    """Fig. 9: by how much ring epochs end above as many local epochs, by partition, and xi = 4 minus iid."""
+    """Fig. 9: by how much ring epochs end above the same number of local epochs, by partition, and xi = 4 minus iid."""
     table = ends[ends["epochs"].isin(epochs)].pivot_table(
         index=["epochs", "seed"], columns=["partition", "kind"], values="accuracy"
     )
@@ -361,7 +361,7 @@ def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
     return read[columns].reset_index(drop=True)
 
 
-# Print
+# Printed numbers
 
 
 def printed_table2() -> pd.DataFrame:
@@ -370,7 +370,7 @@ def printed_table2() -> pd.DataFrame:
 
 
 def printed_table3() -> pd.DataFrame:
-    """Table III, star and hierarchical methods and those that hand models on."""
+    """Table III: star and hierarchical methods, and those that pass models on."""
     return pd.concat([ledger.printed("fedsr/table3"), ledger.printed("fedsr/table3-rings")], ignore_index=True)
 
 

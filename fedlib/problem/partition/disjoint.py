@@ -66,11 +66,11 @@ def dirichlet(
 def dirichlet_clients(labels: np.ndarray, clients: int, alpha: float, *, rng: np.random.Generator) -> list[np.ndarray]:
     """Client i draws class proportions rho_i ~ Dir(alpha) (ACFMO's xi) and is filled by them; all sizes are equal.
 
-    Together the clients ask for more of some classes than there is. So samples are dealt in passes. In each pass every
-    client asks for the samples that it still misses, by rho_i over the classes that are left; a class that is asked for
-    too often is rationed at random among those who asked. Each pass completes the clients or empties a class, and what
-    remains goes to clients that wanted other classes. No client is served first, so the deviation from rho is spread
-    over all clients.
+    Together the clients ask for more samples of some classes than there are. So samples are dealt in passes. In each
+    pass every client asks for the samples that it still needs, by rho_i over the classes that are left; if too many
+    samples of a class are asked for, they are rationed at random. Each pass completes the clients or uses up a class,
+    and what remains goes to clients that wanted other classes. No client is served first, so the deviation from rho is
+    spread over all clients.
     """
     labels = checked_labels(labels, clients, rng)
     check_concentration(alpha)
@@ -95,11 +95,11 @@ def lognormal_labels(
     spread: float = 2.0,
     least: int = 10,
 ) -> list[np.ndarray]:
-    """A client holds `per_client` neighbouring classes, counted round, in log-normal amounts (FEDL's MNIST).
+    """A client holds `per_client` neighbouring classes, cyclically, in log-normal amounts (FEDL's MNIST).
 
-    The clients' first classes go evenly over all classes. Of each of its classes a client gets `least` samples; the
-    rest of the class goes to its holders in proportion to log-normal weights, exp(spread * z) with z standard normal,
-    so that sizes differ by orders of magnitude.
+    The clients' first classes are spread evenly over all classes. Of each of its classes a client gets `least` samples;
+    the rest of the class is divided in proportion to log-normal weights, exp(spread * z) with z standard normal, so
+    that sizes differ by orders of magnitude.
     """
     labels = checked_labels(labels, clients, rng)
     check_count("per_client", per_client, "classes")

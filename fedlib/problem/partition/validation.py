@@ -1,4 +1,4 @@
-"""What a partitioner accepts. Every complaint is a ValueError that names the argument and says what would be right."""
+"""What a partitioner accepts. Every error is a ValueError that names the argument and says what would be right."""
 
 import sys
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 MAX_CONCENTRATION = 1e300  # beyond this, the sums inside a Dirichlet draw overflow
-MAX_SPREAD = 10  # beyond, one client has nearly everything
+MAX_SPREAD = 10  # beyond this, one client has nearly everything
 
 
 def require(condition: bool, complaint: str) -> None:

@@ -4,7 +4,7 @@
     processes   worker processes of this machine
     dask        a Dask cluster, of this machine or at an address; `legs` is what its workers do
     slurm       a Dask cluster whose workers are Slurm jobs
-    dry         nowhere: runs are answered with made-up records, for `fedlib plan`; nobody can choose it for a report
+    dry         computes nothing and returns made-up records, for `fedlib plan`; a report cannot choose it
 
 Call `load(name).outcomes(tasks, workers, count)`, as `study.execute` does. To add a backend, write a module with the
 two functions of `Backend`, enter it in `BACKENDS` and add `conf/backend/<name>.yaml`: neither methods nor notebooks
@@ -36,15 +36,15 @@ class Backend(Protocol):
     def outcomes(
         self, tasks: list[Task], workers: int, count: Callable[[int], object]
     ) -> Iterator[tuple[Task, pd.DataFrame | str]]:
-        """Each run, or other computation, as it finishes, with its stored records or the text of what went wrong.
+        """Each run, or other computation, as it finishes, with its stored records or the text of its error.
 
-        A failing run stops no other. `workers` is how many runs to compute at a time; `count` is told how many
-        rounds were done since it was last called.
+        A failing run does not stop the others. `workers` is how many runs to compute at a time; `count` is called with
+        the number of rounds done since its last call.
         """
         ...
 
     def serving(self, settings: Mapping[str, Any]) -> AbstractContextManager[str | None]:
-        """Whatever must be up while the notebooks of a report run, by the settings of `conf/backend/<name>.yaml`.
+        """Whatever must be running while the notebooks of a report run, by the settings of `conf/backend/<name>.yaml`.
 
         Gives the address at which `outcomes` finds it (FEDLIB_ADDRESS in the notebooks), or None.
         """
@@ -52,7 +52,7 @@ class Backend(Protocol):
 
 
 def load(name: str | None = None) -> Backend:
-    """The backend of that name, else the chosen one."""
+    """The backend of that name, by default the chosen one."""
     modules = BACKENDS | {DRY: f"{__name__}.{DRY}"}
     name = name or chosen()
     if name not in modules:
@@ -62,21 +62,21 @@ def load(name: str | None = None) -> Backend:
 
 
 def chosen() -> str:
-    """The backend that FEDLIB_BACKEND names, else worker processes."""
+    """The backend that FEDLIB_BACKEND names, by default worker processes."""
     if "FEDLIB_ENGINE" in os.environ:
         raise ValueError("FEDLIB_ENGINE is now called FEDLIB_BACKEND: set that and unset the other")
     return os.environ.get("FEDLIB_BACKEND") or DEFAULT
 
 
 def require(name: str) -> None:
-    """Say what to install where a backend needs more than a plain install has."""
+    """Raise an error that says what to install if a backend needs packages that are missing."""
     if missing := [package for package in EXTRA.get(name, ()) if util.find_spec(package) is None]:
         install = "pip install -c constraints.txt -e '.[cluster]'"
         raise ImportError(f"backend {name} needs Dask (there is no {', '.join(missing)}): {install}")
 
 
 def cores() -> int:
-    """How many runs to compute at a time: FEDLIB_WORKERS, else the cores this process may use."""
+    """How many runs to compute at a time: FEDLIB_WORKERS, by default the cores this process may use."""
     from fedlib.engine import threads
 
     given = os.environ.get("FEDLIB_WORKERS") or str(threads.threads())

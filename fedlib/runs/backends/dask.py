@@ -1,11 +1,11 @@
 """A Dask cluster, on which a run is computed in legs.
 
-A task takes the run a minute further and hands back where it stands (`legs`); the client, here, files that in the store
-and sends the run on. So nothing that matters stays on a worker, and one that is lost costs a leg. Workers compute with
-their own copy of fedlib and of the data; one whose digits might differ is refused.
+A task computes about a minute of the run (a leg, see `legs`) and returns its state; the client, here, saves it in the
+store and sends the next leg. So nothing that matters stays on a worker, and losing one costs a leg. Workers compute
+with their own copy of fedlib and of the data; a worker whose digits might differ is refused.
 
-With FEDLIB_ADDRESS the cluster is the one whose scheduler listens there; else worker processes of this machine are
-started, reachable from this machine only. FEDLIB_LEG is the time of a leg in seconds.
+With FEDLIB_ADDRESS the cluster is the one whose scheduler listens there; otherwise worker processes are started on this
+machine, reachable from this machine only. FEDLIB_LEG is the duration of a leg in seconds.
 """
 
 import atexit
@@ -34,13 +34,13 @@ from fedlib.runs.store import Task
 
 LEG_SECONDS = 60.0
 INHERITED = ("FEDLIB_DATA", "FEDLIB_CACHE", "FEDLIB_OFFLINE")  # by local workers, when they start
-LARGE_STATES = {"distributed.admin.large-graph-warning-threshold": "1GB"}  # what Dask shall not warn of
+LARGE_STATES = {"distributed.admin.large-graph-warning-threshold": "1GB"}  # Dask should not warn of smaller states
 
 
 def outcomes(
     tasks: list[Task], workers: int, count: Callable[[int], object]
 ) -> Iterator[tuple[Task, pd.DataFrame | str]]:
-    """See `Backend`; `workers` is how many processes to start where there is no address.
+    """See `Backend`; `workers` is how many processes to start if there is no address.
 
     Runs are computed on the cluster; other computations are short, and computed here.
     """
@@ -69,7 +69,7 @@ def serving(settings: Mapping[str, Any]) -> AbstractContextManager[str | None]:
 
 @dataclass
 class DispatchedRun:
-    """A run that workers compute leg by leg, with what the client knows of it."""
+    """A run that workers compute leg by leg, with its state on the client's side."""
 
     run: Run
     saved: bytes | None  # the checkpoint after the last leg
@@ -91,12 +91,12 @@ class DispatchedRun:
         return self.run.federation["data_set"]
 
     def order(self) -> Order:
-        """The next leg, as a worker is asked for it."""
+        """The order for the next leg, as sent to a worker."""
         run = {field.name: getattr(self.run, field.name) for field in fields(Run)} | {"label": {}}
         return Order(run, self.run.data_fingerprint, legs.toolchain(self.run), leg_seconds(), self.saved)
 
     def file(self, leg: Leg) -> pd.DataFrame | None:
-        """Store what a leg brought; the records when it was the last one."""
+        """Store the result of a leg; returns the records if it was the last one."""
         self.round, self.seconds = leg.round, self.seconds + leg.seconds
         progress = store.from_bytes(leg.saved)
         if leg.done:
@@ -115,17 +115,17 @@ def leg_seconds() -> float:
 
 
 class Dispatcher:
-    """The tasks that are out, and the workers known to be unfit."""
+    """The tasks that were sent, and the workers known to be unfit."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.name = f"fedlib-{uuid.uuid4().hex}"  # one group of tasks: the scheduler hands them out one by one
+        self.name = f"fedlib-{uuid.uuid4().hex}"  # one group of tasks: the scheduler assigns them one by one
         self.out: dict[tuple, tuple[Future, DispatchedRun]] = {}
         self.waiting = as_completed(loop=client.loop)
         self.unfit: dict[tuple[str, str], str] = {}  # (worker, data set) -> why
 
     def send(self, dispatched: DispatchedRun) -> None:
-        """The next leg of a run, before the first ones of others."""
+        """Send the next leg of a run."""
         fit = self._fit(dispatched.data_set)
         dispatched.tasks += 1
         key = (self.name, dispatched.run.name, dispatched.tasks)
@@ -137,29 +137,29 @@ class Dispatcher:
                 priority=dispatched.tasks,
                 pure=False,
                 workers=fit,
-                allow_other_workers=fit is not None,  # where the fit ones are lost, a new one may come
+                allow_other_workers=fit is not None,  # if the fit ones are lost, a new one may join
             )
         self.out[key] = future, dispatched
         self.waiting.add(future)
 
     def answers(self) -> Iterator[tuple[DispatchedRun, Leg | Refusal | str]]:
-        """Runs with what became of their legs, until none is out."""
+        """Runs with the results of their legs, until none is pending."""
         for future in self.waiting:
             _, dispatched = self.out.pop(future.key)
             yield dispatched, answer(future, dispatched)
 
     def settle(self, dispatched: DispatchedRun, answer: Leg | Refusal | str) -> pd.DataFrame | str | None:
-        """The outcome of a run, or None when it was sent on."""
+        """The outcome of a run, or None if its next leg was sent."""
         try:
             outcome = self._outcome(dispatched, answer)
-        except Exception:  # a full disk, say
+        except Exception:  # such as a full disk
             return traceback.format_exc()
         if outcome is None:
             self.send(dispatched)
         return outcome
 
     def cancel(self) -> None:
-        """Call back what is out; a worker that has a leg in hand ends it for nothing."""
+        """Cancel what was sent; a worker in the middle of a leg finishes it in vain."""
         if self.out and self.client.status == "running":
             self.client.cancel([future for future, _ in self.out.values()], force=True)
 
@@ -169,7 +169,7 @@ class Dispatcher:
         return dispatched.file(answer) if isinstance(answer, Leg) else answer
 
     def _fit(self, data_set: str) -> list[str] | None:
-        """Workers not known to be unfit; None: all are welcome."""
+        """Workers not known to be unfit; None: any worker will do."""
         unfit = {worker for worker, name in self.unfit if name == data_set}
         workers: Any = self.client.nthreads()  # Dask's annotations are those of its asynchronous use
         return [worker for worker in workers if worker not in unfit] if unfit else None
@@ -185,7 +185,7 @@ class Dispatcher:
 
 
 def answer(future: Future, dispatched: DispatchedRun) -> Leg | Refusal | str:
-    """What a task gave, or what to tell of its end; without its scheduler nothing goes on."""
+    """The result of a task, or a message if its workers died; an error if the scheduler is gone."""
     try:
         return future.result()
     except KilledWorker as loss:
@@ -205,7 +205,7 @@ def answer(future: Future, dispatched: DispatchedRun) -> Leg | Refusal | str:
 
 @dataclass(frozen=True)
 class Connection:
-    """A client, the workers of this machine if they were started for it, and what it was opened for."""
+    """A client, the local workers if they were started for it, and the settings it was opened for."""
 
     opened_for: object
     client: Client
@@ -270,7 +270,7 @@ class IgnoreSigint(WorkerPlugin):
 
 @atexit.register
 def disconnect() -> None:
-    """Leave the cluster; end it if it was started here."""
+    """Leave the cluster; stop it if it was started here."""
     global _connection
     if _connection is not None:
         _connection.client.close()

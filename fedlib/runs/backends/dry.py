@@ -1,6 +1,6 @@
-"""Nothing is computed: every run is answered with records as it might leave them. `fedlib plan` runs notebooks here.
+"""Computes nothing: returns made-up records for every run. `fedlib plan` executes notebooks on this backend.
 
-No two methods or options get quite the same accuracy: of equals a notebook would choose the first.
+Methods and options get slightly different accuracies; if all were equal, a notebook would always choose the first.
 """
 
 import json
@@ -20,7 +20,7 @@ __all__ = ["made_up_records", "outcomes", "serving"]
 def outcomes(
     tasks: list[Task], workers: int, count: Callable[[int], object]
 ) -> Iterator[tuple[Task, pd.DataFrame | str]]:
-    """See `Backend`; nothing is stored, and what is no run has no answer."""
+    """See `Backend`; nothing is stored, and computations other than runs fail."""
     for task in tasks:
         yield task, made_up_records(task) if isinstance(task, Run) else f"{task.kind} is not computed in a plan"
 

@@ -21,7 +21,7 @@ def outcomes(
 
 
 def serving(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Notebooks need nothing beside their kernels."""
+    """Notebooks need nothing besides their kernels."""
     return nullcontext()
 
 

@@ -1,4 +1,4 @@
-"""What a worker of a Dask cluster does: take a run one leg further, or say why it must not.
+"""What a worker of a Dask cluster does: compute one leg of a run, or say why it must not.
 
 A leg is as many rounds as fit into its time, at least one. The state goes in and comes out as bytes of a checkpoint.
 The scheduler imports this module as well, to read the tasks; only workers need fedlib's heavy modules.
@@ -23,15 +23,15 @@ class Order:
     data: str  # fingerprint of the client's copy of the data
     toolchain: dict[str, str]  # the client's, with the maker of the run
     seconds: float
-    saved: bytes | None = None  # where the run stands; None: at its start
+    saved: bytes | None = None  # the checkpoint to continue from; None: from the start
 
 
 @dataclass(frozen=True)
 class Leg:
-    """Where the run stands now."""
+    """The state of the run after a leg."""
 
     round: int
-    done: bool  # all rounds, or as far as the target it should stop at
+    done: bool  # all rounds are done, or the target is reached
     saved: bytes  # a checkpoint; that of a finished run has records but no state
     split: str  # fingerprint of the partition
     seconds: float
@@ -107,7 +107,7 @@ def objection(order: Order, threads: int) -> str | None:
 
 
 def toolchain(run: Any) -> dict[str, str]:
-    """What decides the digits of a run: its maker, versions, and the kernels that the libraries here chose."""
+    """What decides the digits of a run: its maker, versions, and the kernels that the libraries chose here."""
     from fedlib.runs import versions
 
     return {"code": run.maker} | versions.versions() | _kernels()

@@ -46,7 +46,7 @@ def outcomes(
 
 @dataclass(frozen=True)
 class Pool:
-    """The workers, what they were started with, and the rounds that all of them have done."""
+    """The workers, their settings, and the number of rounds that all of them have done."""
 
     started_with: tuple[int, dict[str, str]]
     executor: ProcessPoolExecutor
@@ -59,7 +59,7 @@ _rounds: Synchronized | None = None  # of the pool that this process is a worker
 
 
 def start_pool(size: int) -> Pool:
-    """The pool in use, or a new one where size or environment have changed."""
+    """The pool in use, or a new one if size or environment have changed."""
     global _pool
     started_with = size, {name: value for name, value in os.environ.items() if name.startswith("FEDLIB_")}
     if _pool is None or _pool.started_with != started_with:
@@ -73,7 +73,7 @@ def start_pool(size: int) -> Pool:
 
 @atexit.register
 def stop_pool() -> None:
-    """Stop the workers at once: what they had not finished is in its checkpoints."""
+    """Stop the workers at once: unfinished runs have their checkpoints."""
     global _pool
     if _pool is not None:
         workers = list((_pool.executor._processes or {}).values())
@@ -97,7 +97,7 @@ def attempt_in_worker(task: Task) -> pd.DataFrame | str:
 
 
 def count_round(progress: Progress) -> None:
-    """Add a round to what the parent counts."""
+    """Add one to the parent's count of rounds."""
     assert _rounds is not None, "only workers count, and they get the counter when they start"
     with _rounds.get_lock():
         _rounds.value += 1

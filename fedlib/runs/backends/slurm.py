@@ -1,7 +1,7 @@
 """A Dask cluster whose workers are jobs of Slurm: dask-jobqueue writes the job script and submits it.
 
-The scheduler lives in the process that builds the report and serves all its notebooks; `conf/backend/slurm.yaml` has
-the settings. Jobs that end before the work does (their time is up, say) are replaced.
+The scheduler runs in the process that builds the report and serves all its notebooks; `conf/backend/slurm.yaml` has the
+settings. Jobs that end before the work is done (because their time is up, for example) are replaced.
 """
 
 import os
@@ -22,7 +22,7 @@ WORKER = "fedlib dask worker"  # `python -m fedlib dask worker`: with the numeri
 def outcomes(
     tasks: list[Task], workers: int, count: Callable[[int], object]
 ) -> Iterator[tuple[Task, pd.DataFrame | str]]:
-    """See `Backend`; the scheduler must be up already, for it outlives a notebook."""
+    """See `Backend`; the scheduler must be running already, because it outlives a notebook."""
     if tasks and not os.environ.get("FEDLIB_ADDRESS"):
         raise ConnectionError(
             "backend slurm has no scheduler here: `python -m fedlib backend=slurm` starts one for the notebooks of a "
@@ -33,7 +33,7 @@ def outcomes(
 
 @contextmanager
 def serving(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The configured scheduler, else one in this process whose workers are submitted to Slurm."""
+    """The configured scheduler, or one in this process whose workers are submitted to Slurm."""
     if settings["address"]:
         yield settings["address"]
         return

@@ -3,5 +3,5 @@
     kinds     runs of a kind cost the same per round; `kind(run)` names it, `Cost.seconds(run)` is its projected time
     measure   `measured(runs, seconds)`: what each kind costs on this machine
 
-Which runs a notebook asks for, and how the costs add up, is found out in `fedlib.commands`.
+`fedlib.commands` finds the runs of each notebook and adds up their costs.
 """

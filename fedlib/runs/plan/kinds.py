@@ -1,8 +1,8 @@
-"""Kinds of runs: runs of a kind cost the same per round, but for how often they pass over the data.
+"""Kinds of runs: runs of a kind cost the same per round and pass over the data.
 
-Counts cost (clients, samples, batch, steps, ...), and so does the share of clients that take part; learning rates,
-weights of terms, names and seeds do not. Passes over the data (`LOOPS`) are left out of the kind: time is linear in
-them.
+The cost depends on counts (clients, samples, batch, steps, ...) and on the share of clients that take part, not on
+learning rates, weights of terms, names and seeds. Passes over the data (`LOOPS`) are left out of the kind: time is
+linear in them.
 """
 
 import json
@@ -25,10 +25,10 @@ UNEQUAL = ("dirichlet", "by_writer")  # partitions whose clients differ in size
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run of a kind takes: seconds of one core, bytes of memory. The record is what was measured of it."""
+    """The cost of one run of a kind: seconds on one core, bytes of memory. `record` is one record of such a run."""
 
     setup: float  # once per run: deal the data, first state
-    base: float  # per round, whatever the number of passes
+    base: float  # per round, for any number of passes
     loop: float  # per round and pass
     evaluation: float  # per measured round
     memory: int  # peak of the process
@@ -58,12 +58,12 @@ def _costs(name: str, annotation: object) -> bool:
 
 @cache
 def stacked(network: str) -> bool:
-    """Whether clients of this network train stacked, so that their sizes matter and not only their samples."""
+    """Whether clients of this network train stacked, so that unequal sizes cost time."""
     return layout.is_dense(models.build(network, 10, (3, 32, 32)))
 
 
 def loops(options: dict[str, Any]) -> int:
-    """Passes over the data per round, or what stands for them; 1 where a method has none."""
+    """Passes over the data per round, or what corresponds to them; 1 if a method has none."""
     return prod(options[name] for name in LOOPS if options.get(name))
 
 
@@ -73,7 +73,7 @@ def measured_rounds(run: Run) -> list[int]:
 
 
 def result_bytes(run: Run, record: dict[str, float]) -> int:
-    """What the store keeps of a run: `records.csv` and `run.json` (maker, versions and time in some 400 bytes)."""
+    """Bytes of a run in the store: `records.csv` and `run.json` (about 400 bytes for maker, versions and time)."""
     rounds = measured_rounds(run)
     header = len(",".join(["round", *record])) + 1
     rows = sum(len(f"{round},") for round in rounds) + len(rounds) * len(",".join(map(str, record.values())) + "\n")

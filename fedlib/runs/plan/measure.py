@@ -1,10 +1,10 @@
-"""What a kind of run costs on this machine: a few rounds in a process of their own, with one thread, like a worker's.
+"""What a kind of run costs on this machine: a few rounds in a separate process with one thread, like a worker's.
 
-The clock counts the process's own processor time, so that a busy machine disturbs little. Where a whole round would
-take too long, local work is cut to one pass over a part of each client's data, then to several passes and larger parts
-as time allows, or to fewer clients where it does not; a round's time is linear in all three, and its whole follows.
+The clock counts the process's own processor time, so that a busy machine disturbs little. If a whole round would take
+too long, one pass over a part of each client's data is timed first, then several passes and larger parts as time
+allows, or fewer clients if it does not. A round's time is linear in all three, so the time of a whole round follows.
 
-    python -m fedlib.runs.plan.measure     reads {"seconds": ..., "runs": [...]} and answers with a line of JSON per run
+    python -m fedlib.runs.plan.measure     reads {"seconds": ..., "runs": [...]} and prints a line of JSON per run
 """
 
 import json
@@ -34,7 +34,7 @@ clock = time.process_time
 
 
 def measured(runs: list[Run], seconds: float) -> Iterator[Cost | str]:
-    """The cost of each run's kind, or why it could not be had, as a child process finds them one by one."""
+    """The cost of each run's kind, or why it could not be measured, one by one from a child process."""
     fields = [{name: value for name, value in asdict(run).items() if name != "label"} for run in runs]
     child = subprocess.Popen(
         [sys.executable, "-m", "fedlib.runs.plan.measure"],
@@ -62,7 +62,7 @@ def _answer(line: str) -> Cost | str:
 
 
 class Trial(NamedTuple):
-    """Seconds of parts of a run: the first state, what only a first round takes, a round, an evaluation."""
+    """Seconds of parts of a run: the first state, the extra time of a first round, a usual round, an evaluation."""
 
     init: float
     first: float
@@ -72,17 +72,17 @@ class Trial(NamedTuple):
 
 
 def cost(run: Run, seconds: float) -> Cost:
-    """Measure a run for about this many seconds, or longer where even the least part of a round takes longer."""
+    """Measure a run for about this many seconds, or longer if even the smallest part of a round takes longer."""
     arguments = json.dumps(run.federation, sort_keys=True)
     whole, build = _federation(arguments, run.seed)
     passes = loops(run.config["options"])
     share = _least_share(run, whole)
     federation = part_of(whole, share)
     single_pass, cohort = trial(with_passes(run, 1), federation, seconds / 4), 1.0
-    if single_pass.round <= max(seconds, COMPILING):  # perhaps that was the compiler, so once more
+    if single_pass.round <= max(seconds, COMPILING):  # that may have included compiling, so once more
         single_pass = trial(with_passes(run, 1), federation, seconds / 4)
     points = [(share, single_pass.round)]  # share of the data, seconds of a round of one pass
-    if single_pass.round > seconds:  # by now its memory is known, so fewer clients will do
+    if single_pass.round > seconds:  # its memory is known by now, so fewer clients are enough
         run, cohort = with_fewer_clients(run, federation)
         points = [(share, trial(with_passes(run, 1), federation, seconds / 4, evaluate=False).round / cohort)]
     elif (larger := _affordable(share, single_pass.round, seconds / 8)) > share:
@@ -102,13 +102,13 @@ def cost(run: Run, seconds: float) -> Cost:
 
 
 def _least_share(run: Run, whole: Federation) -> float:
-    """The part of the data that leaves about a batch per client; all of it where a round is no pass over data."""
+    """The part of the data that leaves about one batch per client; all of it if a round is not a pass over the data."""
     options = run.config["options"]
     return min(1.0, options["batch"] / float(whole.sizes.mean())) if options.get("epochs") else 1.0
 
 
 def _affordable(least: float, took: float, seconds: float) -> float:
-    """The largest part, by doubling, whose round should take this many seconds when that of the least took `took`."""
+    """The largest part, doubled from the least one, whose round should fit into the time; the least `took` seconds."""
     doublings = max(0, floor(log2(seconds / max(took, 1e-6))))
     return 1.0 if least * 2**doublings > 0.5 else least * 2**doublings
 
@@ -129,12 +129,12 @@ def with_fewer_clients(run: Run, federation: Federation) -> tuple[Run, float]:
         return run, 1.0
     fewer = replace(run, options=run.options | {"participation": taking_part / 8})
     chosen = create(fewer.algorithm, **fewer.options).participants(federation, 1)
-    held = float(federation.sizes[chosen].sum() / federation.sizes.sum())
-    return fewer, held / taking_part
+    data_share = float(federation.sizes[chosen].sum() / federation.sizes.sum())
+    return fewer, data_share / taking_part
 
 
 def with_passes(run: Run, passes: int) -> Run:
-    """The run with this many passes over the data per round, made by the option that makes most of them."""
+    """The run with this many passes over the data per round, set through the option that has most of them."""
     counts = {name: value for name in LOOPS if (value := run.config["options"].get(name))}
     if not counts:
         return run
@@ -143,7 +143,7 @@ def with_passes(run: Run, passes: int) -> Run:
 
 
 def trial(run: Run, federation: Federation, seconds: float, evaluate: bool = True) -> Trial:
-    """The first state and some rounds, as many as fit into the time (at least one), and up to two evaluations."""
+    """Times the first state, as many rounds as fit into the time (at least one), and up to two evaluations."""
     algorithm = create(run.algorithm, **run.options)
     began = clock()
     state = algorithm.init(federation)
@@ -163,7 +163,7 @@ def trial(run: Run, federation: Federation, seconds: float, evaluate: bool = Tru
 
 @lru_cache(maxsize=1)
 def _federation(arguments: str, seed: int) -> tuple[Federation, float]:
-    """A federation, and the seconds it took to build; workers keep theirs, too."""
+    """A federation, kept as workers do, and the seconds it took to build."""
     began = clock()
     return federate(**json.loads(arguments), seed=seed), clock() - began
 
@@ -178,7 +178,7 @@ def part_of(whole: Federation, share: float) -> Federation:
 
 
 def peak_memory() -> int:
-    """Most bytes this process has held. `ru_maxrss` would count its parent's, too, on Linux."""
+    """The peak memory of this process in bytes. On Linux, `ru_maxrss` would include its parent's."""
     try:
         with open("/proc/self/status") as lines:
             return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

@@ -1,6 +1,6 @@
 """Settings, lists of runs and computations of the FedGS notebooks.
 
-- `sampling` (01_selection): an industrial park, the problems of its factories, and what each sampler makes of them.
+- `sampling` (01_selection): an industrial park, the problems of its factories, and how each sampler solves them.
 - `comparison` (02_comparison): FedGS and the rows it is compared with; tuning; gradients of batches.
 - `hyperparameters` (03_hyperparameters): the grids of Figs. 5 and 7.
 - `timing` (04_time): how long a round takes, Proposition 4.

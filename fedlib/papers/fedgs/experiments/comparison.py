@@ -50,12 +50,11 @@ FAMILIES = {
     "FedFusion": ["FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single"],
     "FedOpt": list(SERVERS),
 }  # the panels of Fig. 6
-MAIN_ROWS = (BASELINE.name, FEDGS, RANDOM_GROUPS)
 
 
 @dataclass(frozen=True)
 class FactorySetting:
-    """Devices in factories and how they train: what all training runs of this paper share."""
+    """Devices in factories and how they train: the setting of all training runs of this paper."""
 
     data_set: str
     devices: int = 350  # K
@@ -70,7 +69,7 @@ class FactorySetting:
     iterations: int = 50  # T
     epochs: int = 5  # of the rivals
     lr: float = PRINTED_LR  # of rows whose rate is not tuned
-    start: str = "xavier"  # the rule of the first weights: that of the authors' code; the paper prints none
+    start: str = "xavier"  # the rule for the initial weights, from the authors' code; the paper prints none
 
     @property
     def federation(self) -> dict[str, Any]:
@@ -82,7 +81,7 @@ class FactorySetting:
 
     @property
     def rival_options(self) -> dict[str, Any]:
-        """Options of everyone but FedGS: as many participants per round as FedGS has per step."""
+        """Options of all methods but FedGS: as many participants per round as FedGS has per step."""
         share = self.factories * self.selected / self.devices
         return {"participation": share, "epochs": self.epochs, "batch": self.batch, "lr": self.lr}
 
@@ -99,7 +98,7 @@ def main_rows(selected: int) -> list[TableRow]:
 
 
 def rivals(gamma: float, units: int, only: Sequence[str] = ()) -> list[TableRow]:
-    """The rows of Table II but FedAvg and FedGS, in its order, and the second CGAU of Fig. 6.
+    """The rows of Table II without FedAvg and FedGS, in its order, and the second CGAU of Fig. 6.
 
     `only` names the rows to run where a scale skips some to save time; an empty list keeps all.
     """
@@ -124,7 +123,7 @@ def rivals(gamma: float, units: int, only: Sequence[str] = ()) -> list[TableRow]
 
 @dataclass(frozen=True)
 class Rates:
-    """What tuning tries first: four points of every row."""
+    """The values that tuning tries first: four points of every row."""
 
     single: Sequence[float]  # learning rates of a row that has nothing else to tune
     paired: Sequence[float]  # client rates of a row with a second option
@@ -142,7 +141,7 @@ class Rates:
 
 
 def tune(setting: FactorySetting, rows: Sequence[TableRow], rates: Rates, rounds: int, seed: int) -> Sweep:
-    """The best point of every row, on training samples that the devices hold back, on a seed that no result uses."""
+    """The best point of every row, on held-out training samples of the devices and a seed that no result uses."""
     bases = {row.name: run(setting, row, rounds, 0) for row in rows}
     return tuning.tune(bases, {row.name: rates.grid(row) for row in rows}, [seed])
 
@@ -153,7 +152,7 @@ def tuned(rows: Sequence[TableRow], best: Mapping[str, Mapping[str, float]]) -> 
 
 
 def at_rate(rows: Sequence[TableRow], lr: float) -> list[TableRow]:
-    """The rows at one learning rate, that of print."""
+    """The rows at one learning rate, such as the printed one."""
     return [replace(row, options=row.options | {"lr": lr}) for row in rows]
 
 
@@ -181,21 +180,21 @@ def table2(
 ) -> list[Run]:
     """Every row on as many seeds as `seeds` says by name, counted from the first: all rows share the first ones."""
     return [
-        one
+        row_run
         for seed in range(first_seed, first_seed + max(seeds.values()))
-        for one in on_seeds(setting, [row for row in rows if seed < first_seed + seeds[row.name]], rounds, [seed])
+        for row_run in on_seeds(setting, [row for row in rows if seed < first_seed + seeds[row.name]], rounds, [seed])
     ]
 
 
-def beside_printed(setting: FactorySetting, rounds: int, held: Holdings) -> pd.DataFrame:
+def beside_printed(setting: FactorySetting, rounds: int, holdings: Holdings) -> pd.DataFrame:
     """The set-up: what the paper prints, what the authors' code does, and what is run here."""
-    sizes = held.sizes
+    sizes = holdings.sizes
     selected = f"{setting.factories}, {setting.selected}, {setting.presampled}"
     here = f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.0f}"
     rows = {
-        "data": ("FEMNIST, 350 devices", "LEAF's FEMNIST, --sf 0.1 -k 100", f"{setting.data_set}, {held.clients}"),
+        "data": ("FEMNIST, 350 devices", "LEAF's FEMNIST, --sf 0.1 -k 100", f"{setting.data_set}, {holdings.clients}"),
         "samples per device": ("uneven, mean 227", "", here),
-        "network": ("6603710 weights", "", f"{held.weights} weights"),
+        "network": ("6603710 weights", "", f"{holdings.weights} weights"),
         "first weights": ("not printed", "Xavier's rule", f"{setting.start.capitalize()}'s rule"),
         "factories M, selected L, at random": ("10, 10, 2", "", selected),
         "a group smaller than L": ("not said", "takes all its devices", "takes all its devices"),
@@ -213,7 +212,7 @@ def beside_printed(setting: FactorySetting, rounds: int, held: Holdings) -> pd.D
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("set-up")
 
 
-# Proposition 2: gradients of batches beside the gradient of all data
+# Proposition 2: gradients of batches compared with the gradient of all data
 
 KINDS = ("chosen by GBP-CS", "drawn at random", "one device", "independent samples")
 

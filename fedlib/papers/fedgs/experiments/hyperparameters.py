@@ -36,8 +36,7 @@ def over_groups_and_selected(
 ) -> list[Run]:
     """Fig. 5b: every number of groups M with every number L of selected devices.
 
-    A group with fewer devices takes all that it has, as in the authors' code, so cells beyond that are one and the same
-    run.
+    A group with fewer devices takes all it has, as in the authors' code, so cells beyond that are the same run.
     """
     return [
         _fedgs(
@@ -55,7 +54,7 @@ def over_groups_and_selected(
 
 
 def largest_group(devices: int, groups: int) -> int:
-    """Devices of the largest of the groups, whose sizes differ by one at most."""
+    """Devices in the largest of the groups, whose sizes differ by one at most."""
     return -(-devices // groups)
 
 
@@ -80,7 +79,7 @@ def over_learning_rates(
 ) -> list[Run]:
     """Fig. 7: every client rate with every server rate, those of FedAvgM and of the adaptive servers, on one seed.
 
-    This many devices take part in a round, drawn from all.
+    `participants` devices take part in each round, drawn from all.
     """
     drawn = replace(setting, factories=1, selected=participants)
     return [

@@ -1,4 +1,4 @@
-"""The selection problems as FedGS meets them, and what each sampler makes of them: Figs. 3 and 4, who takes part."""
+"""The selection problems of FedGS, and how each sampler solves them: Figs. 3 and 4, who takes part."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from fedlib.selection.gbpcs import growing_start, steepest, swap_until_worse, wa
 BEST_SWAP = "Best swap (ours)"
 PRINTED_INITIALISERS = {"Zero": "zero", "Random": "random", "MPInv": "pinv"}  # the paper's name -> ours
 GROWING = "Zero, growing target"  # as the authors' code starts from zero
-WAYS = {  # how FedGS picks devices: options of the algorithm, beside those of a park
+WAYS = {  # how FedGS picks devices: options of the algorithm, in addition to those of a park
     "GBP-CS": {},
     "GBP-CS, pre-sample once a round": {"presample_each": "round"},
 }
@@ -51,7 +51,7 @@ class Park:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the algorithm FedGS wants to know."""
+        """Options of the algorithm FedGS."""
         chosen = {"devices": self.selected, "presampled": self.presampled, "batch": self.batch}
         return chosen | {"factories": self.factories}
 
@@ -63,7 +63,7 @@ class Park:
 
 @dataclass(frozen=True, eq=False)
 class FactoryProblems:
-    """What the M factories have to solve in the first iteration of FedGS with this seed."""
+    """The selection problems of the M factories in the first iteration of FedGS with this seed."""
 
     park: Park
     seed: int
@@ -104,7 +104,7 @@ class FactoryProblems:
 
 
 def first_problems(park: Park, seed: int) -> FactoryProblems:
-    """The batches that the devices' streams bring first."""
+    """The problems posed by the first batches of the devices' streams."""
     federation = park.federation(seed)
     streams = _unused_streams(park, federation)
     counts = streams.counts.reshape(park.factories, park.devices, -1)
@@ -119,7 +119,7 @@ def _unused_streams(park: Park, federation: Federation) -> SampleQueues:
 def super_node(park: Park, seed: int) -> pd.DataFrame:
     """Class shares in the first factory: the real distribution, one device's batch, and those of all selected devices.
 
-    Beside the pre-sampled devices the super node consists of others drawn `at random` or chosen `by GBP-CS`.
+    Besides the pre-sampled devices, the super node consists of others drawn `at random` or chosen `by GBP-CS`.
     """
     problems = first_problems(park, seed)
     A, y = problems.A[0], problems.y[0]
@@ -210,7 +210,7 @@ def _without_chance(sampler: Sampler) -> Sampler:
 
 
 def _prepared(polished: int, names: list[str] | None) -> dict[str, Sampler]:
-    """The samplers of these names, or all. They have run on a small problem: imports and caches are not to be timed."""
+    """The samplers of these names, or all, after a run on a small problem, so that imports and caches are not timed."""
     chosen = {name: sampler for name, sampler in samplers(polished).items() if names is None or name in names}
     A = np.arange(24.0).reshape(4, 6) % 5
     for sampler in chosen.values():
@@ -285,7 +285,7 @@ def training_share(park: Park, network: dict[str, int], iterations: int, seed: i
 
 @computation
 def over_iterations(park: Park, seed: int, iterations: int, round_length: int = 50) -> pd.DataFrame:
-    """FedGS selects for this many iterations, batches used once and in order: one row per way to pick and iteration.
+    """Selections of FedGS over many iterations, each batch used once, in order: one row per way to pick and iteration.
 
     `divergence` is the mean over the factories. `round_length` is T, for the way that keeps its pre-sample for a round.
     """

@@ -18,7 +18,7 @@ Quantity = float | np.ndarray  # a value, or the values of a sweep
 
 @dataclass(frozen=True)
 class RoundTiming:
-    """What the time of a round depends on, by the paper's symbols; where it prints a value, that one."""
+    """What the time of a round depends on, with the paper's symbols and its values where it prints them."""
 
     iterations: Quantity = 50  # T
     factories: Quantity = 10  # M
@@ -66,15 +66,8 @@ def threshold(timing: RoundTiming) -> Quantity:
         return np.divide(timing.iterations * timing.selected, timing.factories * (timing.selected - 1.0))
 
 
-def exact_threshold(timing: RoundTiming) -> Quantity:
-    """The same with T_select kept, by the second line of Proof 4; infinite where selecting takes too long."""
-    room = timing.factories * (timing.selected - 1.0) - timing.iterations * timing.select_s / timing.outside_s
-    with np.errstate(divide="ignore"):
-        return np.where(room > 0, np.divide(timing.iterations * timing.selected, room), np.inf)[()]
-
-
 def flips(timing: RoundTiming) -> dict[str, float]:
-    """Where the winner changes when one of the four moves and the others stay, by Proposition 4.
+    """Where the faster method changes if one of the four quantities changes and the others stay, by Proposition 4.
 
     FedGS wins below the number of iterations and above the three others.
     """

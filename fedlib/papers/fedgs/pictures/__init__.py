@@ -1,7 +1,7 @@
 """Figures of the FedGS notebooks.
 
 - `sampling` (01_selection): the park, the loop, a super node, Figs. 3 and 4, who takes part.
-- `comparison` (02_comparison): Fig. 6, accuracy at equal prices, gradients of batches.
+- `comparison` (02_comparison): Fig. 6, accuracy at equal cost, gradients of batches.
 - `hyperparameters` (03_hyperparameters): Figs. 5 and 7.
 - `timing` (04_time): Proposition 4, and its sliders.
 """

@@ -1,4 +1,4 @@
-"""Fig. 6, accuracy and loss of all rows of Table II; accuracy at equal prices; gradients of batches."""
+"""Fig. 6, accuracy and loss of all rows of Table II; accuracy at equal cost; gradients of batches."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -32,7 +32,7 @@ def family_panels(frame: pd.DataFrame) -> Figure:
             _lines(axes, frame, shown, value)
         above.set_title(family)
         above.legend(*(reversed(part) for part in above.get_legend_handles_labels()), fontsize=8, loc="upper left")
-        below.set_ylim(0.9 * lowest, 1.2 * start)  # a server that overshoots may leave the picture for a while
+        below.set_ylim(0.9 * lowest, 1.2 * start)  # a server that overshoots may leave the picture for some rounds
     for row, label in enumerate(("test accuracy", "test loss") * 2):
         panels[row, 0].set_ylabel(label)
     for axes in panels[-1]:
@@ -50,8 +50,8 @@ def _lines(axes: Axes, frame: pd.DataFrame, shown: list[str], value: str) -> Non
 
 
 def tuning(sweep: Sweep) -> Figure:
-    """What tuning tried, a panel per row of the table: the score over the learning rate, a line per value of its second
-    option, a ring around what won; hollow points were added because the best lay at an end."""
+    """What tuning tried, one panel per row of the table: the score over the learning rate, one line per value of its
+    second option, a ring around the best; hollow points were added because the best lay at an end."""
     means, columns = sweep.means(), 4
     height = -(-len(sweep.best) // columns)
     fig, grid = plt.subplots(height, columns, figsize=(12, 2.3 * height), layout="constrained", squeeze=False)
@@ -65,8 +65,8 @@ def tuning(sweep: Sweep) -> Figure:
             )
             added = line[line["extension"] > 0]
             axes.plot(added["lr"], added["score"], "o", color=COLOURS[place], markerfacecolor="white", markersize=5)
-        won = rows.loc[(rows[list(best)] == pd.Series(best)).all(axis=1)].iloc[0]
-        axes.plot(won["lr"], won["score"], "o", markersize=12, markerfacecolor="none", color="black")
+        winner = sweep.winner(method)
+        axes.plot(winner["lr"], winner["score"], "o", markersize=12, markerfacecolor="none", color="black")
         axes.set(xscale="log", title=method)
         axes.set_xticks(ticks := sorted(rows["lr"].unique()), [f"{tick:g}" for tick in ticks], fontsize=8)
         axes.minorticks_off()

@@ -11,7 +11,7 @@ COLOURS = seaborn.color_palette("colorblind")
 
 
 def accuracy_map(table: pd.DataFrame, xlabel: str, ylabel: str) -> Figure:
-    """An accuracy surface seen from above, a number in each cell; cells that cannot exist stay blank."""
+    """An accuracy surface seen from above, with a number in each cell; impossible cells stay blank."""
     fig, axes = plt.subplots(figsize=(6.2, 3.9), layout="constrained")
     _map(axes, table, xlabel, ylabel)
     fig.colorbar(axes.collections[0], ax=axes, label="test accuracy in %")

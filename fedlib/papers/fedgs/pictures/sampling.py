@@ -100,7 +100,7 @@ def super_node(node: pd.DataFrame, park: Park) -> tuple[Figure, pd.DataFrame]:
 
 
 def initialisers(curves: pd.DataFrame, optimum: pd.DataFrame) -> Figure:
-    """Fig. 3, left for the first factory and seed, right as a mean over all, ended searches staying where they are."""
+    """Fig. 3, left for the first factory and seed, right as a mean over all; ended searches keep their value."""
     fig, row = plt.subplots(1, 2, figsize=(10.5, 4), sharey=True, layout="constrained")
     first = (curves["seed"] == curves["seed"].iloc[0]) & (curves["factory"] == 1)
     first_optimum = (optimum["seed"] == curves["seed"].iloc[0]) & (optimum["factory"] == 1)
@@ -200,7 +200,7 @@ def races(trace: pd.DataFrame) -> Figure:
 
 
 def participation(taken: pd.DataFrame) -> Figure:
-    """How often the devices took part, the two ways to choose them."""
+    """How often the devices took part, one histogram per way to choose them."""
     fig, axes = plt.subplots(figsize=(7.5, 3.6))
     bins = np.linspace(0, taken["times"].max() + 1, 40)
     for place, (name, devices) in enumerate(taken.groupby("sampler", sort=False)):

@@ -25,7 +25,7 @@ LABELS = {
 
 
 def proposition_4(frame: pd.DataFrame, timing: RoundTiming) -> Figure:
-    """Four panels, one moves and the others stay; a dotted line where the condition changes sides."""
+    """Four panels; in each, one quantity changes and the others stay; a dotted line where the condition changes."""
     fig, panels = plt.subplots(2, 2, figsize=(11, 7), layout="constrained")
     for axes, (name, points) in zip(panels.flat, frame.groupby("sweep", sort=False), strict=True):
         _lines(axes, points, "value", "seconds")
@@ -72,7 +72,7 @@ def round_times(timing: RoundTiming) -> tuple[Figure, str]:
 
 
 def timing_explorer(timing: RoundTiming) -> ipywidgets.VBox:
-    """Sliders on Proposition 4, first at this setting: T, M, L, the ratio of bandwidths and T_select."""
+    """Sliders on Proposition 4, starting at this setting: T, M, L, the ratio of bandwidths and T_select."""
     seconds = {"min": 0, "max": 2, "step": 0.005, "readout_format": ".3f"}
     return sliders.explorer(
         lambda **values: round_times(replace(timing, **values)),
