@@ -6,6 +6,7 @@
     plan_cli    `plan`: what the runs will cost; `dry_run` finds the runs that a notebook asks for
     record_cli  `record`: put finished runs into the record
     verify_cli  `verify`: recompute recorded runs and compare
+    findings_cli  `findings`: the table of findings in README.md
     dask_cli    `dask`: a scheduler or workers on other machines
 
 `allowed` has the allowed values of each setting, `manual` the text of `--help`. A command is imported when it is
@@ -19,5 +20,6 @@ COMMANDS = {  # word -> module
     "plan": "plan_cli",
     "record": "record_cli",
     "verify": "verify_cli",
+    "findings": "findings_cli",
     "dask": "dask_cli",
 }

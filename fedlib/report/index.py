@@ -15,11 +15,12 @@ from typing import Any
 import jinja2
 import nbformat
 from markupsafe import Markup
+from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from PIL import Image
 
 from fedlib.data.files import write_text
 from fedlib.judging import ledger
-from fedlib.report import comparisons, scatter, verdicts
+from fedlib.report import comparisons, findings, scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline
 from fedlib.report.notebooks import COURSE, START, title
 
@@ -39,6 +40,7 @@ class Page:
     title: str
     about: dict[str, Any]
     shows: set[str]
+    finding: str
 
 
 def write(folder: Path) -> Path:
@@ -85,7 +87,9 @@ def _page(executed: Path) -> Page:
     marks = [output.get("metadata", {}).get("fedlib", {}) for output in outputs]
     judged = {mark["id"] for mark in marks if mark.get("role") == "verdict"}
     about = notebook.metadata.get("fedlib", {})
-    return Page(f"{executed.stem}.html", title(notebook.cells), about, exhibits(notebook) | judged)
+    return Page(
+        f"{executed.stem}.html", title(notebook.cells), about, exhibits(notebook) | judged, findings.sentence(outputs)
+    )
 
 
 def _link(id: str, pages: list[Page]) -> str | None:
@@ -96,11 +100,13 @@ def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], p
     of_paper = [entry for entry in entries if entry["paper"] == name]
     drawn = [entry for entry in of_paper if entry["kind"] in DRAWN]
     facts = ledger.load(name) if name in ledger.papers() else None
+    of_pages = [page for page in pages if page.about.get("paper") == name]
     return {
         "name": name,
         "facts": facts,
         "marker": Markup(_marker(number)),
-        "pages": [page for page in pages if page.about.get("paper") == name],
+        "pages": of_pages,
+        "finding": Markup(markdown2html_mistune(" ".join(filter(None, (page.finding for page in of_pages))))),
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
         "compared": _counts(entry["verdict"] for entry in drawn if entry["cells"]),

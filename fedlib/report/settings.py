@@ -82,6 +82,11 @@ def scale_of(config: DictConfig, paper: str) -> str:
     return config.scale.name if recorded is None or paper in recorded else "quick"
 
 
+def decided_papers(root: Path) -> list[str]:
+    """The papers whose desk runs are on record, as `conf/scale/recorded.yaml` lists them."""
+    return list(_composed(root, ["scale=recorded"]).scale.recorded)
+
+
 def notebook_values(root: Path, paper: str, scale: str, changes: Any) -> dict[str, dict[str, Any]]:
     """The parameters of each of a paper's notebooks at a scale; `seed` is that of the report.
 

@@ -178,6 +178,11 @@ def answer(text: str, **values: Any) -> None:
     update_display(_as_markdown(filled), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
 
 
+def finding(text: str, **values: Any) -> None:
+    """What was found of the paper, in a sentence or two: `findings` carries it to the index and to README.md."""
+    _markdown(prose.fill(text, _line, values), role="finding")
+
+
 def _line(id: str) -> dict[str, Any]:
     """The ledger's line of an entry, judged on what this report has now; once, until there are new numbers."""
     place = report_folder(), id
@@ -201,7 +206,7 @@ def verdicts(*ids: str) -> None:
     for entry in map(_entry, ids):
         line = _line(entry.id)
         ledger.write_evidence(entry, report_folder(), line)
-        _markdown(account(line), id=line["id"], role="verdict")
+        _markdown(account(line), id=line["id"], role="verdict", verdict=line["verdict"])
         if any(row["effect"] is not None for row in line["comparisons"]):
             _comparisons(line)
         if line["cells"]:

@@ -1,0 +1,64 @@
+"""What was found of each paper, in a sentence, with the counts of its verdicts: for the index and for README.md.
+
+Both are read from the outputs of notebooks. README.md uses the saved ones, which the tests compare with a fresh
+execution, so its table cannot drift from the record.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fedlib.judging import ledger
+from fedlib.report.notebooks import Notebook, cells, discover
+from fedlib.report.verdicts import LOOKS, PLURALS
+
+BEGIN, END = "<!-- findings: written by `python -m fedlib findings` -->", "<!-- end of findings -->"
+KINDS = ("claim", "audit")
+OPEN = "Not decided yet: its long runs are not on record, and its pages show the quick scale."
+
+
+def marks(outputs: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """What fedlib noted beside each output, and the output as text."""
+    texts = [(output.get("metadata", {}).get("fedlib", {}), output.get("data", {})) for output in outputs]
+    return [(about, "".join(data.get("text/markdown", ""))) for about, data in texts if about]
+
+
+def sentence(outputs: Iterable[dict[str, Any]]) -> str:
+    """The finding among outputs; "" where none was said."""
+    return " ".join(text for about, text in marks(outputs) if about.get("role") == "finding")
+
+
+def table(root: Path, decided: Iterable[str]) -> str:
+    """One row per paper: what was found, how often its claims and audits got each verdict, and its first notebook."""
+    papers: dict[str, list[Notebook]] = {}
+    for notebook in discover(root):
+        if notebook.paper in ledger.papers():
+            papers.setdefault(notebook.paper, []).append(notebook)
+    rows = ["| paper | does it hold up? | claims | audits |", "|---|---|---|---|"]
+    rows += [_row(root, paper, papers[paper], paper in decided) for paper in papers]
+    return "\n".join(rows)
+
+
+def _row(root: Path, paper: str, notebooks: list[Notebook], decided: bool) -> str:
+    saved = [output for notebook in notebooks for cell in cells(notebook.path) for output in cell.get("outputs", [])]
+    link = f"[{ledger.known_as(paper)}]({notebooks[0].path.relative_to(root).as_posix()})"
+    if not decided:
+        return f"| {link} | {OPEN} | | |"
+    verdicts = {about["id"]: about["verdict"] for about, _ in marks(saved) if about.get("role") == "verdict"}
+    kinds = {entry.id: entry.kind for entry in ledger.load(paper).entries}
+    counts = [Counter(verdict for id, verdict in verdicts.items() if kinds[id] == kind) for kind in KINDS]
+    told = [", ".join(_counted(verdict, count[verdict]) for verdict in LOOKS if count[verdict]) for count in counts]
+    return f"| {link} | {' '.join(sentence(saved).split())} | {' | '.join(told)} |"
+
+
+def _counted(verdict: str, count: int) -> str:
+    return f"{count} {verdict if count == 1 else PLURALS.get(verdict, verdict)}"
+
+
+def replaced(text: str, new: str) -> str:
+    """The text with its table of findings replaced; a ValueError where the two marks are missing."""
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"the place of the findings is not marked: it stands between {BEGIN!r} and {END!r}")
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{new}\n{END}{rest.partition(END)[2]}"

@@ -1,0 +1,59 @@
+"""What was found of each paper: the table at the top of README.md, and the sentence on a paper's card."""
+
+from pathlib import Path
+
+import pytest
+
+from fedlib.__main__ import ROOT, main
+from fedlib.judging import ledger
+from fedlib.report import findings
+from fedlib.report.settings import decided_papers
+
+
+def output(text: str, **about: str) -> dict:
+    return {"metadata": {"fedlib": about}, "data": {"text/markdown": [text]}}
+
+
+def rows() -> dict[str, str]:
+    """The rows of README's table by the name in their link."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text.partition(findings.BEGIN)[2].partition(findings.END)[0].strip().splitlines()[2:]
+    return {line.split("[")[1].split("]")[0]: line for line in table}
+
+
+def test_readme_says_what_the_saved_notebooks_say():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text == findings.replaced(text, findings.table(ROOT, decided_papers(ROOT))), "python -m fedlib findings"
+
+
+def test_every_paper_has_a_row_and_only_decided_ones_have_a_finding():
+    decided = {ledger.known_as(paper) for paper in decided_papers(ROOT)}
+    assert set(rows()) == {ledger.known_as(paper) for paper in ledger.papers()}
+    for name, line in rows().items():
+        assert (findings.OPEN in line) == (name not in decided)
+
+
+def test_a_decided_paper_counts_all_its_claims_and_audits():
+    for paper in decided_papers(ROOT):
+        counts = rows()[ledger.known_as(paper)].strip("| ").split(" | ")[-2:]
+        for kind, told in zip(findings.KINDS, counts, strict=True):
+            entries = [entry for entry in ledger.load(paper).entries if entry.kind == kind]
+            assert sum(int(part.split()[0]) for part in told.split(", ")) == len(entries), (paper, kind)
+
+
+def test_only_what_was_said_as_a_finding_counts():
+    outputs = [output("Not this.", role="said"), output("It **holds**.", role="finding"), {"output_type": "stream"}]
+    assert findings.sentence(outputs) == "It **holds**."
+    assert findings.sentence(outputs[:1]) == ""
+
+
+def test_the_table_is_replaced_and_nothing_else():
+    text = f"before\n{findings.BEGIN}\nold\n{findings.END}\nafter\n"
+    assert findings.replaced(text, "new") == f"before\n{findings.BEGIN}\nnew\n{findings.END}\nafter\n"
+    with pytest.raises(ValueError, match="not marked"):
+        findings.replaced("a README without marks", "new")
+
+
+def test_the_command_takes_no_words(tmp_path: Path, capsys: pytest.CaptureFixture):
+    assert main(["findings", "paper=acfmo"], tmp_path) == 2
+    assert "it takes no settings" in capsys.readouterr().err
