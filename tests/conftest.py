@@ -123,9 +123,9 @@ def course(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def unpacked(course, tmp_path_factory) -> Path:
-    """The students' package, unpacked where nothing else is."""
+    """The students' package, unpacked where nothing else is, and where no other file of tests has run anything."""
     from fedlib.course import package
 
     folder = tmp_path_factory.mktemp("student")
