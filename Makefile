@@ -14,6 +14,7 @@ FRESH ?=
 ARGS ?=
 CELL_TIMEOUT ?= 1800
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_TIMEOUT)
+SHARED := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: help reports verify course lint test lab bench notebooks clean
 
@@ -50,18 +51,13 @@ lint: $(READY)
 	@basedpyright
 
 # The papers' notebooks are compared with their saved outputs, text for text, from recorded runs alone. That these come
-# out of a real computation is tests/test_evidence.py's affair, which runs everything at quick scale from nothing.
-# Lessons run beside the tests, on the second core; what they say is shown at the end.
+# out of a real computation is tests/test_evidence.py's affair, which runs everything at quick scale from nothing; lessons
+# are tests/test_lessons_executed.py's. Two processes share the work: notebook by notebook, then file by file.
 test: $(READY) lint
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	export FEDLIB_RUNS="$$fresh/runs" FEDLIB_REPORT="$$fresh/report" FEDLIB_PROGRESS=0 TQDM_DISABLE=1; \
-	FEDLIB_RECORD=only $(BIN)/python -m pytest $(NBVAL) notebooks --ignore=notebooks/course; \
-	FEDLIB_REPORT="$$fresh/lessons" $(BIN)/python -m pytest $(NBVAL) notebooks/course > "$$fresh/lessons.log" 2>&1 & \
-	lessons=$$!; passed=yes; \
-	$(BIN)/python -m pytest tests --durations=20 || passed=no; \
-	wait $$lessons || passed=no; \
-	cat "$$fresh/lessons.log"; \
-	[ $$passed = yes ]
+	FEDLIB_RECORD=only $(BIN)/python -m pytest $(NBVAL) notebooks $(SHARED); \
+	$(BIN)/python -m pytest tests $(SHARED) --durations=20
 
 # The file browser leaves out the folder of the lessons: their sources hold the solutions. A class opens its package, and
 # whoever writes lessons opens them with `.venv/bin/jupyter lab notebooks/course`.

@@ -1,10 +1,15 @@
-"""fedlib comes first, so that numerics are pinned before NumPy and torch load."""
+"""fedlib comes first, so that numerics are pinned before NumPy and torch load.
+
+`make test` shares the tests out to two processes (pytest-xdist), file by file: what a file builds is built once.
+"""
 
 import fedlib  # noqa: F401  isort: skip
 
+import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +17,29 @@ from torch import nn
 
 from fedlib.data.dataset import Dataset, from_arrays
 from fedlib.problem import federation, partition
+
+# Minutes each: these go first, papers and lessons one by one, and no process is left alone with them at the end.
+FIRST = ("test_evidence.py", "test_lessons_executed.py", "test_browser.py", "test_cluster.py", "test_course.py")
+ONE_BY_ONE = FIRST[:2]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest first; all else as it stands."""
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A process takes a file, or one paper or lesson of it: tests with the same parameter stay together."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, test = nodeid.partition("::")
+            return file + test.partition("[")[2] if file.endswith(ONE_BY_ONE) else file
+
+    return ByFile(config, log)
 
 
 def synthetic_arrays(samples: int, features: int, classes: int, seed: int) -> dict[str, np.ndarray]:
@@ -83,3 +111,24 @@ def _set_folders(patch: pytest.MonkeyPatch, folder: Path, *names: str) -> None:
     for name in names:
         patch.setenv(f"FEDLIB_{name}", str(folder / name.lower()))
     patch.delenv("FEDLIB_RECORD", raising=False)
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory) -> Path:
+    """Both versions of all lessons, their pages and the students' package, built from the saved outputs."""
+    from fedlib.course.__main__ import main  # seconds of imports that most tests need not wait for
+
+    folder = tmp_path_factory.mktemp("course")
+    assert main(["--folder", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unpacked(course, tmp_path_factory) -> Path:
+    """The students' package, unpacked where nothing else is, and where no other file of tests has run anything."""
+    from fedlib.course import package
+
+    folder = tmp_path_factory.mktemp("student")
+    with zipfile.ZipFile(course / package.NAME) as packed:
+        packed.extractall(folder)
+    return folder / package.FOLDER

@@ -314,6 +314,7 @@ def test_advice_holds_within_one_deviation_of_the_best_pair():
     assert verdict(audits.advice(ends.assign(accuracy=[0.79, 0.81, 0.94, 0.95]))) == "does not hold"
 
 
+@pytest.mark.slow
 def test_three_names_of_one_number_are_printed_differently():
     assert verdict(audits.micro("acfmo/fig1", "acfmo/fig3", "acfmo/fig4")) == "does not hold"
     on_cifar10 = audits.micro("acfmo/fig5", "acfmo/fig6", "acfmo/fig7").set_index("quantity")["printed"]

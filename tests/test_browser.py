@@ -20,7 +20,7 @@ import pytest
 from saved_report import make_report
 from toy_workbook import REPOSITORY
 
-from fedlib.course.build import VERSIONS, build
+from fedlib.course.build import VERSIONS
 from fedlib.report.notebooks import START, discover, lessons
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[test]'")
@@ -294,14 +294,6 @@ def test_the_start_page_leads_to_the_papers_and_back(visit, report):
     page.locator("main table a").first.click()
     page.click("text=All results")
     assert page.url.endswith("index.html")
-
-
-@pytest.fixture(scope="module")
-def course(tmp_path_factory) -> Path:
-    """Both versions of all lessons, with their pages."""
-    folder = tmp_path_factory.mktemp("course")
-    build(REPOSITORY, folder)
-    return folder
 
 
 @pytest.mark.parametrize("name", ["index.html", "student/index.html", *COURSE_PAGES])

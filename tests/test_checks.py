@@ -126,6 +126,7 @@ def test_a_weak_reversal_among_many_does_not_contradict():
     assert decide(family(weak, *noise), "all").verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_twenty_ties_are_contradicted_at_most_one_time_in_twenty():
     draws, contradicted = np.random.default_rng(3), 0
     for _ in range(100):

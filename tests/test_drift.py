@@ -91,6 +91,7 @@ def test_moves_start_where_another_federation_has_led_the_model(folders):
     assert start.moves(TOY, 0, local, 1, TOY | {"alpha": 9.0})["length"].iloc[-1] != found.server_length
 
 
+@pytest.mark.slow
 def test_the_sliders_answer_with_another_picture_and_other_numbers(monkeypatch, folders):
     monkeypatch.setattr(start, "problem", lambda alpha, clients, samples: TOY | {"alpha": alpha})
     box = start.explorer(0.3, 1, clients=10, samples=240, seed=0, lr=0.1, batch=8)

@@ -1,7 +1,8 @@
 """The runs that are committed: intact, vouched for by the present code, and few bytes. And the runs of the quick scale,
 computed from nothing, come out as they always did.
 
-`python tests/test_evidence.py <store> <report>` writes the digests anew, of the stored runs that a quick report used.
+`python tests/test_evidence.py <store> <report>` writes the digests anew, of the stored runs that a quick report of all
+papers used.
 """
 
 import csv
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fedlib.report.notebooks import discover
 from fedlib.runs import Run, record, tables, verify
 from fedlib.runs.store import task_of
 from fedlib.surroundings import REPOSITORY
@@ -22,6 +24,7 @@ from fedlib.surroundings import REPOSITORY
 DIGESTS = Path(__file__).parent / "quick_digests.csv"
 MEGABYTE = 2**20
 LINES = list(record.everything())
+PAPERS = yaml.safe_load((REPOSITORY / "conf" / "paper" / "all.yaml").read_text())["defaults"]
 
 
 def test_every_line_and_every_table_is_as_it_was_written():
@@ -55,16 +58,25 @@ def test_papers_shown_at_desk_scale_have_desk_runs_on_record():
         assert any("desk" in run.scales.split() for run in record.runs_of(paper).values()), paper
 
 
+def test_the_quick_batch_and_its_digests_are_of_all_papers():
+    with open(DIGESTS, newline="") as lines:
+        assert {row["paper"] for row in csv.DictReader(lines)} == set(PAPERS)
+    assert {notebook.paper for notebook in discover(REPOSITORY)} == set(PAPERS)
+
+
 @pytest.mark.slow
-def test_all_runs_of_the_quick_scale_come_out_of_nothing_digit_for_digit(tmp_path):
+@pytest.mark.parametrize("paper", PAPERS)
+def test_all_runs_of_the_quick_scale_come_out_of_nothing_digit_for_digit(paper, tmp_path):
+    """`make reports SCALE=quick FRESH=1`, a paper at a time: where tests share the cores, each batch has one."""
     environment = os.environ | {"FEDLIB_RUNS": str(tmp_path / "runs"), "FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}
-    words = ["scale=quick", "record=ignore", f"report={tmp_path / 'report'}"]
+    workers = ["backend.workers=1"] if "PYTEST_XDIST_WORKER" in os.environ else []
+    words = [f"paper={paper}", "scale=quick", "record=ignore", f"report={tmp_path / 'report'}", *workers]
     done = subprocess.run(
         [sys.executable, "-m", "fedlib", *words], cwd=REPOSITORY, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
     with open(DIGESTS, newline="") as lines:
-        saved = {row["name"]: row for row in csv.DictReader(lines)}
+        saved = {row["name"]: row for row in csv.DictReader(lines) if row["paper"] == paper}
     computed = {row["name"]: row for row in digests(tmp_path / "runs")}
     assert sorted(computed) == sorted(saved), "other runs than those saved; renew the digests if that is meant"
     assert [row for name, row in computed.items() if row["digest"] != saved[name]["digest"]] == []
@@ -90,8 +102,10 @@ def digests(store: Path, used: set[str] | None = None) -> list[dict[str, str]]:
 
 if __name__ == "__main__":
     with open(DIGESTS, "w", newline="") as lines:
-        writer = csv.DictWriter(lines, ["name", "kind", "digest"], lineterminator="\n")
+        writer = csv.DictWriter(lines, ["paper", "name", "kind", "digest"], lineterminator="\n")
         writer.writeheader()
-        files = Path(sys.argv[2], "used").glob("*.csv")
-        used = {line.split(",")[0] for file in files for line in file.read_text().splitlines()}
-        writer.writerows(sorted(digests(Path(sys.argv[1]), used), key=lambda row: (row["kind"], row["name"])))
+        for paper in PAPERS:
+            files = Path(sys.argv[2], "used").glob(f"{paper}-*.csv")
+            used = {line.split(",")[0] for file in files for line in file.read_text().splitlines()}
+            rows = sorted(digests(Path(sys.argv[1]), used), key=lambda row: (row["kind"], row["name"]))
+            writer.writerows({"paper": paper} | row for row in rows)

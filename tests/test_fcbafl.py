@@ -403,6 +403,7 @@ def test_a_draw_without_a_plan_counts_against_the_side_that_lacks_it():
     np.testing.assert_array_equal(won, [1, 0, 0, 1, np.nan])
 
 
+@pytest.mark.slow
 def test_the_map_equals_the_figures_at_their_own_setting_and_a_direct_run_elsewhere():
     deadlines, counts = [28, 40], [10, 30]
     grid = experiments.sensitivity(CELL, [1e-29, 1e-28], [0.5, 1.0], [26.0, 30.0], deadlines, counts, 20, 0).set_index(
@@ -424,6 +425,7 @@ def test_the_map_equals_the_figures_at_their_own_setting_and_a_direct_run_elsewh
         assert grid["deadline", figure, scheme, 1e-29, 0.5, 26.0] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_search_finds_the_setting_that_made_the_percentages():
     """Savings computed at a point off the grid are found again, almost: the search is on the same draws."""
     counts, sweep = [10, 30], [28, 40]
@@ -500,6 +502,7 @@ def test_one_round_names_the_late_devices():
     assert answer.startswith("All 30 devices")
 
 
+@pytest.mark.slow
 def test_the_explorer_follows_its_sliders_and_answers_where_no_plan_exists():
     panel = pictures.cell_explorer(CELL, seed=0)
     deadline, _, count, sigma, answer, picture = panel.children

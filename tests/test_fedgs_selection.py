@@ -103,6 +103,7 @@ def test_independent_samples_have_the_divergence_that_the_formula_says():
 # Samplers and initialisers
 
 
+@pytest.mark.slow
 def test_the_optimum_is_below_all_samplers_in_every_factory(compared):
     wide = compared.pivot(index="factory", columns="sampler", values="divergence")
     assert (wide.sub(wide["Brute"], axis=0) >= -1e-12).all().all()
@@ -185,6 +186,7 @@ def test_the_printed_stopping_rule_swaps_equal_devices_for_ever():
     assert not audits.printed_stop()["holds"].any()
 
 
+@pytest.mark.slow
 def test_random_draws_are_fair_and_chosen_devices_take_part_more_unevenly():
     taken = experiments.participations(PARK, seed=0, iterations=300, round_length=10)
     assert taken.groupby("sampler")["times"].sum().tolist() == [4 * 5 * 300] * 3
@@ -276,6 +278,7 @@ def test_audits_of_the_time_model():
     assert audits.selecting_time(RoundTiming())["holds"].all()
 
 
+@pytest.mark.slow
 def test_sliders_move_the_answer_and_the_picture():
     box = pictures.timing_explorer(RoundTiming())
     *sliders, words, picture = box.children

@@ -469,6 +469,7 @@ def test_the_remaining_audits_say_what_the_text_says():
     assert audits.ring_higher()["holds"].tolist() == [False, False, True, True]
 
 
+@pytest.mark.slow
 def test_audits_of_the_second_look_are_counted_by_hand():
     assert audits.best_everywhere()["found"].tolist() == [
         "0 of 4, ring-optimization 3",

@@ -64,6 +64,7 @@ def test_reading_needs_no_data_where_the_name_stands_for_known_bytes(folders, mo
     assert execute([run])["loss"].tolist() == [1.5]
 
 
+@pytest.mark.slow
 def test_known_fingerprints_are_those_of_the_data():
     for name in ("handwriting",):
         assert data.load(name).fingerprint == data.fingerprint_of(name)

@@ -173,6 +173,7 @@ def test_the_genetic_sampler_keeps_the_size_and_does_not_beat_brute_force(seed):
     assert selected.distance == selection.distance(A, y, selected.mask) >= selection.brute(A, y, size).distance - TINY
 
 
+@pytest.mark.slow
 def test_the_bayesian_sampler_looks_at_thirty_selections_and_does_not_beat_brute_force():
     A, y, size = draw_problem(3)
     selected = selection.bayesian(A, y, size, rng())

@@ -166,6 +166,7 @@ def test_few_clients_are_each_named_by_their_number(picture):
     assert ax.get_xlabel() == "client"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("picture", [plots.heatmap, plots.stacked_bars])
 @pytest.mark.parametrize("clients", [400, 1000])
 def test_many_clients_have_few_ticks_and_a_label_that_tells_the_order(picture, clients):

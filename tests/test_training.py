@@ -420,6 +420,7 @@ def augmented(kind: str, **options):
     return pictures(network, crop=3, flip=True, standardise="channel", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [None, pulled_by_memory], ids=["plain", "with memory"])
 @pytest.mark.parametrize("work", ["epochs with momentum", "steps", "full batches"])
 @pytest.mark.parametrize("kind", ["softmax", "dense", "convolutional"])

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from functools import reduce
+from functools import cache, reduce
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,7 @@ def page_of(entry: ledger.Entry) -> Path | None:
     return next((path for path in NOTEBOOKS if path.parent.name == paper and path.stem[3:] == entry.page), None)
 
 
+@cache  # megabytes each, asked for by hundreds of tests
 def outputs(path: Path) -> list:
     return [output for cell in nbformat.read(path, 4).cells for output in cell.get("outputs", [])]
 
