@@ -90,7 +90,7 @@ def write(folder: Path, arrays: Arrays) -> None:
     for name, array in arrays.items():
         np.save(part / f"{name}.npy", array, allow_pickle=False)
     (part / HASHES).write_text(json.dumps({name: sha256(array) for name, array in arrays.items()}, indent=1))
-    shutil.rmtree(folder, ignore_errors=True)  # a folder without hashes is no entry
+    shutil.rmtree(folder, ignore_errors=True)  # a folder without hashes is not an entry
     part.rename(folder)
 
 

@@ -158,7 +158,7 @@ def tidy_table(markup: str, mark: dict[str, Any]) -> str:
 
 
 def presentable(notebook: NotebookNode, root: Path) -> NotebookNode:
-    """Without progress bars, warnings, papermill's own marks and the machine's paths."""
+    """The notebook without progress bars, warnings, papermill's own marks and the machine's paths."""
     notebook.cells = [cell for cell in notebook.cells if PAPERMILL_MARK not in cell.metadata.get("tags", [])]
     for cell in notebook.cells:
         if cell.cell_type == "code":
