@@ -258,7 +258,7 @@ def energy_prices(deadlines_s: list[float]) -> pd.DataFrame:
     """Joules of a round of each method at each deadline, "-" where it cannot be met."""
     rows = {name: {f"{each:g} s": joules(name, each) for each in deadlines_s} for name in PRICES}
     return (
-        pd.DataFrame(rows).T.rename_axis("joules a round").map(lambda value: "-" if np.isnan(value) else f"{value:.1f}")
+        pd.DataFrame(rows).T.rename_axis("joules per round").map(lambda value: "-" if np.isnan(value) else f"{value:.1f}")
     )
 
 
