@@ -19,9 +19,9 @@ from fedlib.runs.study import Run
 
 ALIKE = 100.0  # a concentration at which all clients hold nearly the same mixture
 SENTENCE = (
-    "A client holds {digits per client:.1f} digits (effective number). Its model gets {accuracy of a client's model:.0%} "
-    "right, the average of the models {accuracy of their average:.0%}. {kept:.0%} of the clients' moves is left after "
-    "averaging."
+    "A client holds {digits per client:.1f} digits (effective number). Its model gets "
+    "{accuracy of a client's model:.0%} right, the average of the models {accuracy of their average:.0%}. {kept:.0%} "
+    "of the clients' moves is left after averaging."
 )
 
 
