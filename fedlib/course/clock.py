@@ -3,7 +3,7 @@
 The model, on top of rounds (lesson 7 states it). Device i needs s_i seconds for its local work on average; the s_i are
 drawn once, log-normal with median 1 s. In a round it takes s_i * (1/2 + E/2) seconds, where E is exponential with mean
 1 and new in every round: half of the time is the device's own, half is chance. With probability `SILENT` it never
-answers, and the server frees its place after `GIVE_UP` seconds. Sending takes no time.
+answers. The server gives a device up after `GIVE_UP` seconds. Sending takes no time.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from fedlib.problem import Federation, generator
 
 SPREAD = 0.8  # of log s_i
 SILENT = 0.05
-GIVE_UP = 10.0  # seconds until the server gives a silent device up
+GIVE_UP = 10.0  # seconds until the server gives a device up
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class Devices:
     silent: float = SILENT
 
     def answers(self, round: int) -> np.ndarray:
-        """Seconds after which every device would answer in a round; infinity if it never does."""
+        """Seconds after which every device would answer in a round; infinity if the server gives it up."""
         stream = generator(self.seed, "answers", round)
         took = self.seconds * (0.5 + 0.5 * stream.exponential(size=len(self.seconds)))
-        return np.where(stream.random(len(self.seconds)) < self.silent, np.inf, took)
+        silent = stream.random(len(self.seconds)) < self.silent
+        return np.where(silent | (took > GIVE_UP), np.inf, took)
 
 
 def draw_devices(clients: int, seed: int, slowest: np.ndarray | None = None, silent: float = SILENT) -> Devices:
