@@ -573,8 +573,8 @@ def test_an_untouched_student_notebook_runs_to_its_end(name, unpacked, tmp_path)
     assert "0 predictions written down." in last and "0 of 5 exercises done." in last
 
 
-def test_there_are_six_lessons_and_the_guide_names_each():
-    assert [number(path) for path in LESSONS] == [1, 2, 3, 4, 5, 6]
+def test_there_are_eight_lessons_and_the_guide_names_each():
+    assert [number(path) for path in LESSONS] == [1, 2, 3, 4, 5, 6, 7, 8]
     guide = (REPOSITORY / "notebooks" / "course" / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in LESSONS if f"]({path.name})" not in guide] == []
 

@@ -102,7 +102,8 @@ def adam_steps(deltas: list[float], rounds: int, beta1: float, beta2: float, tau
     rows = {}
     for number, delta in enumerate(deltas):
         steps = steady_steps(delta, rounds, beta1, beta2, tau)
-        ax.plot(range(1, rounds + 1), steps, marker="os^"[number], markersize=3.5, label=f"change {delta:g}")
+        look = {"linewidth": (6, 2, 2)[number], "alpha": (0.4, 1, 1)[number], "linestyle": ("-", "--", "-.")[number]}
+        ax.plot(range(1, rounds + 1), steps, color=COLOURS[number], label=f"change {delta:g}", **look)
         rows[f"{delta:g}"] = {f"round {round}": steps[round - 1] for round in (1, 10, 30, 100, rounds)}
     ax.axhline(1, color="black", linewidth=0.8, linestyle=":")
     ax.set(xlabel="communication round", ylabel="length of the step in rates", ylim=(0, None), xscale="log")
@@ -130,7 +131,7 @@ def tries_picture(scores: dict[float, np.ndarray], kept: dict[int, list[float]])
     ax.set(xscale="log", xlabel="clients' rate", ylabel="held-out accuracy")
     ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
     ax.minorticks_off()
-    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.legend(loc="lower right")
     rows = {
         f"{seeds} seeds": {rate: "yes" if rate in chosen else "" for rate in rates} for seeds, chosen in kept.items()

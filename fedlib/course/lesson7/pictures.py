@@ -13,7 +13,6 @@ from fedlib.course.lesson7.problem import DEADLINE_S, SECONDS, sending_j, three_
 from fedlib.report import plots, sliders
 
 COLOURS = seaborn.color_palette("colorblind")
-LOOKS = dict(enumerate(("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))))
 
 
 def bill_bars(table: pd.DataFrame) -> Figure:
@@ -102,14 +101,19 @@ def one_round(seed: int, round: int) -> tuple[Figure, pd.DataFrame]:
 
 
 def timelines(frame: pd.DataFrame) -> Figure:
-    """Accuracy over seconds: means over seeds with their 95% intervals, one line per strategy."""
-    fig, ax = plt.subplots(figsize=(9, 4.6), layout="constrained")
-    for number, (name, runs) in enumerate(frame.groupby("method", sort=False)):
-        look = {"color": COLOURS[number], "linestyle": LOOKS[number], "linewidth": 2}
-        plots.band(ax, runs, "accuracy", name, look, along="seconds", spread=plots.interval)
-    ax.set(xlabel="seconds", ylabel="test accuracy", xlim=(0, SECONDS), ylim=(0.2, 0.95))
-    ax.yaxis.set_major_formatter(PercentFormatter(1))
-    ax.legend(loc="lower right", fontsize=9)
+    """Accuracy over seconds: a panel per strategy, means over seeds with 95% intervals; waiting for all is dashed."""
+    waiting, *others = frame["method"].unique()
+    fig, axes = plt.subplots(2, 3, figsize=(11, 6), sharex=True, sharey=True, layout="constrained")
+    for ax, name, colour in zip(axes.flat, others, COLOURS[1:], strict=False):
+        for method, look in ((waiting, {"color": "0.35", "linestyle": "--"}), (name, {"color": colour})):
+            runs = frame[frame["method"] == method]
+            plots.band(ax, runs, "accuracy", method, look | {"linewidth": 1.8}, along="seconds", spread=plots.interval)
+        ax.set(title=name, xlim=(0, SECONDS), ylim=(0.2, 0.95))
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.legend(loc="lower right", fontsize=9)
+    axes.flat[-1].axis("off")
+    fig.supxlabel("seconds", fontsize=11)
+    fig.supylabel("test accuracy", fontsize=11)
     return fig
 
 

@@ -259,6 +259,13 @@ def at_times(frame: pd.DataFrame, times: Sequence[float]) -> pd.DataFrame:
     return shown.apply(lambda values: _with_interval(100 * values)).unstack(sort=False)
 
 
+def paired(frame: pd.DataFrame, ours: str, rival: str) -> str:
+    """The gain of one strategy over another after the last second, seed by seed."""
+    last = frame[frame["seconds"] == frame["seconds"].max()].pivot(index="seed", columns="method", values="accuracy")
+    mean, low, high = mean_and_interval(list(100 * (last[ours] - last[rival])))
+    return f"{ours}, minus {rival}: {mean:+.1f} points after a minute, {low:+.1f} to {high:+.1f}"
+
+
 def _with_interval(values: pd.Series) -> str:
     mean, low, _ = mean_and_interval(list(values))
     return f"{mean:.1f} ± {mean - low:.1f}"
