@@ -101,7 +101,7 @@ def fedavg(model, clients, rounds, epochs, lr, batch, seed, **mistakes):
             local = server if "one model" in mistakes else copy.deepcopy(server)
             for _ in range(epochs):
                 order = torch.randperm(len(y), generator=draws) if "in order" not in mistakes else torch.arange(len(y))
-                if "with replacement" in mistakes:
+                if "with replacement" in mistakes and batch < len(y):
                     order = torch.randint(len(y), (len(y),), generator=draws)
                 for chosen in order.split(len(y) if "full" in mistakes else batch):
                     loss = functional.cross_entropy(local(x[chosen]), y[chosen], reduction=mistakes.get("loss", "mean"))

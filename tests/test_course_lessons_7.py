@@ -149,7 +149,7 @@ def between(begun, ended, after=np.greater, before=np.less):
 
 
 STALE_MISTAKES = {
-    "itself, too": (lambda b, e: between(b, e, np.greater_equal, np.less_equal), "does not make itself stale"),
+    "itself, too": (lambda b, e: between(b, e, before=np.less_equal), "does not make itself stale"),
     "known ones, too": (lambda b, e: between(b, e, after=np.greater_equal), "in its model already"),
     "begun in between": (
         lambda b, e: np.array([((b > s) & (b < t)).sum() for s, t in zip(b, e, strict=True)]),

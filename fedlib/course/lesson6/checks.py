@@ -215,7 +215,7 @@ def _one_step_is_gradient_descent(answer: Callable, federation, clients) -> None
     )
 
 
-def _slope(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def _slope(network: nn.Sequential, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     network.zero_grad()
     nn.functional.cross_entropy(network(x), y).backward()
     return layout.gradients(network)

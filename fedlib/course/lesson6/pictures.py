@@ -107,7 +107,7 @@ def adam_steps(deltas: list[float], rounds: int, beta1: float, beta2: float, tau
         rows[f"{delta:g}"] = {f"round {round}": steps[round - 1] for round in (1, 10, 30, 100, rounds)}
     ax.axhline(1, color="black", linewidth=0.8, linestyle=":")
     ax.set(xlabel="communication round", ylabel="length of the step in rates", ylim=(0, None), xscale="log")
-    ax.set_xticks(ticks := [1, 3, 10, 30, 100, 300], ticks)
+    ax.set_xticks(ticks := [1, 3, 10, 30, 100, 300], [str(tick) for tick in ticks])
     ax.minorticks_off()
     ax.legend()
     return fig, pd.DataFrame(rows).T.rename_axis("clients' change").round(2)

@@ -99,8 +99,8 @@ def walk_with(server: Callable, valley: Valley, rounds: int) -> np.ndarray:
 
 def steady_steps(delta: float, rounds: int, beta1: float, beta2: float, tau: float) -> np.ndarray:
     """Lengths of FedAdam's steps, in units of its rate, when the clients report the same change in every round."""
-    steady = type("steady", (SameChange, REGISTRY["fedadam"]), {})
-    server = steady(server_lr=1.0, beta1=beta1, beta2=beta2, tau=tau)
+    options = {"server_lr": 1.0, "beta1": beta1, "beta2": beta2, "tau": tau}
+    server = type("steady", (SameChange, REGISTRY["fedadam"]), {})(**options)
     federation = cast(Federation, Start(torch.tensor([delta], dtype=torch.float64)))
     state, places = server.init(federation), [0.0]
     for round in range(1, rounds + 1):
