@@ -290,7 +290,7 @@ def test_the_fastest_devices_go_to_the_lowest_scores():
 
 
 def test_answers_have_the_stated_mean_and_some_never_come():
-    devices = clock.Devices(np.full(20_000, 2.0), seed=0)
+    devices = clock.TimedDevices(np.full(20_000, 2.0), seed=0)
     answers = devices.answers(1)
     assert np.isinf(answers).mean() == pytest.approx(clock.SILENT, abs=0.01)
     assert answers[np.isfinite(answers)].mean() == pytest.approx(2.0, rel=0.03)
@@ -314,7 +314,7 @@ def test_policies_by_hand():
 @pytest.fixture
 def small_trial(make_federation):
     federation = make_federation(clients=6, l2=0.01)
-    return clock.Trial(federation, clock.draw_devices(6, 0), engine.Work(lr=0.2, batch=5, steps=6), invited=4)
+    return clock.TimedFederation(federation, clock.draw_devices(6, 0), engine.Work(lr=0.2, batch=5, steps=6), invited=4)
 
 
 def test_rounds_of_those_who_answer_in_full_are_fedavg(small_trial):

@@ -23,7 +23,7 @@ GIVE_UP = 10.0  # seconds until the server gives a device up
 
 
 @dataclass(frozen=True)
-class Devices:
+class TimedDevices:
     """The mean seconds s_i of all devices, and the seed of what happens in the rounds."""
 
     seconds: np.ndarray
@@ -38,13 +38,13 @@ class Devices:
         return np.where(silent | (took > GIVE_UP), np.inf, took)
 
 
-def draw_devices(clients: int, seed: int, slowest: np.ndarray | None = None, silent: float = SILENT) -> Devices:
-    """Devices with random speeds; `slowest` is a score per client, and the higher it is the slower is the device."""
+def draw_devices(clients: int, seed: int, slowest: np.ndarray | None = None, silent: float = SILENT) -> TimedDevices:
+    """TimedDevices with random speeds; `slowest` is a score per client, and the higher it is the slower is the device."""
     seconds = np.exp(SPREAD * generator(seed, "speeds").normal(size=clients))
     if slowest is not None:
         order = np.argsort(slowest, kind="stable")
         seconds = seconds[np.argsort(seconds)][np.argsort(order)]
-    return Devices(seconds, seed, silent)
+    return TimedDevices(seconds, seed, silent)
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ def partial(limit: float) -> Policy:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TimedFederation:
     """A federation of devices with a clock: softmax regression, local steps on minibatches."""
 
     federation: Federation
-    devices: Devices
+    devices: TimedDevices
     work: engine.Work
     invited: int = 10
 
@@ -180,7 +180,7 @@ class Trial:
 class Diary:
     """What was measured, and when."""
 
-    def __init__(self, trial: Trial):
+    def __init__(self, trial: TimedFederation):
         self.trial, self.rows = trial, []
         self.tasks: list[tuple[float, float, int]] = []  # begin, end and client of asynchronous answers
 

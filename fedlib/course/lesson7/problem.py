@@ -13,7 +13,7 @@ import pandas as pd
 from fedlib import engine, wireless
 from fedlib.algorithms import create
 from fedlib.course import clock
-from fedlib.course.clock import Diary, Trial
+from fedlib.course.clock import Diary, TimedFederation
 from fedlib.course.lesson6.problem import CHOSEN, LOCAL, PRESENT, PROBLEM, race
 from fedlib.judging import transfers
 from fedlib.judging.curves import rounds_to
@@ -222,7 +222,7 @@ def outcome(choice: dict, frame: pd.DataFrame) -> pd.DataFrame:
 SECONDS = 60.0  # how long a trial lasts
 LATE = (8, 9)  # digits of the slow devices, where speed and data are linked
 DEADLINE_S, MIXING = 1.0, 0.2  # best of 1, 2 and 4 s, and of 0.1, 0.2, 0.4 and 0.8, on seeds 1000 to 1002
-STRATEGIES: dict[str, Callable[[Trial], Diary]] = {
+STRATEGIES: dict[str, Callable[[TimedFederation], Diary]] = {
     "wait for all": lambda trial: trial.rounds(clock.wait_for_all, SECONDS),
     "first 10 of 13": lambda trial: trial.rounds(clock.first_of(10), SECONDS, invited=13),
     "1 s, leave out the late": lambda trial: trial.rounds(clock.deadline(DEADLINE_S), SECONDS),
@@ -232,14 +232,14 @@ STRATEGIES: dict[str, Callable[[Trial], Diary]] = {
 }
 
 
-def trial(seed: int, linked: bool = False) -> Trial:
+def trial(seed: int, linked: bool = False) -> TimedFederation:
     """The digits of the race on devices with a clock; `linked`: the more eights and nines, the slower the device."""
     federation = federate(**PROBLEM, seed=seed)
     counts = federation.class_counts.numpy()
     slowest = counts[:, list(LATE)].sum(1) / counts.sum(1) if linked else None
     devices = clock.draw_devices(federation.clients, seed, slowest)
     work = engine.Work(lr=CHOSEN["FedAvg"]["lr"], batch=LOCAL["batch"], steps=LOCAL["steps"])
-    return Trial(federation, devices, work, PRESENT)
+    return TimedFederation(federation, devices, work, PRESENT)
 
 
 def diaries(seeds: range, linked: bool = False) -> dict[tuple[str, int], Diary]:
