@@ -39,7 +39,7 @@ class TimedDevices:
 
 
 def draw_devices(clients: int, seed: int, slowest: np.ndarray | None = None, silent: float = SILENT) -> TimedDevices:
-    """TimedDevices with random speeds; `slowest` is a score per client, and the higher it is the slower is the device."""
+    """Devices with random speeds; `slowest` is a score per client, and the higher it is the slower is the device."""
     seconds = np.exp(SPREAD * generator(seed, "speeds").normal(size=clients))
     if slowest is not None:
         order = np.argsort(slowest, kind="stable")
