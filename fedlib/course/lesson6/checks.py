@@ -277,8 +277,9 @@ def undecided(answer):
         scores = {
             rate: 0.8 + seed_effect + rng.normal(-0.01 * place, 0.01, seeds) for place, rate in enumerate((1, 2, 4, 8))
         }
-        best = max(scores, key=lambda rate: scores[rate].mean())
-        right = {rate for rate in scores if rate == best or _contains_zero(scores[rate] - scores[best])}
+        means = {rate: values.mean() for rate, values in scores.items()}
+        top = max(means, key=means.__getitem__)
+        right = {rate for rate in scores if rate == top or _contains_zero(scores[rate] - scores[top])}
         found = _rates(answer(scores))
         require(found == right, f"With {seeds} seeds {sorted(right)} cannot be told apart, you have {sorted(found)}.")
 
