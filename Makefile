@@ -21,7 +21,7 @@ SHARED := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 help:
 	@echo "make reports    execute all notebooks and write their pages (SCALE=$(SCALE); FRESH=1 ignores recorded runs)"
 	@echo "make verify     recompute the first rounds of every kind of recorded run, and compare"
-	@echo "make course     the six lessons for students (a zip without solutions) and for instructors -> reports/course"
+	@echo "make course     the eight lessons for students (a zip without solutions) and for instructors -> reports/course"
 	@echo "make lint       format, style, layers between packages, and types"
 	@echo "make test       lint, unit and property tests, then every notebook compared with its saved outputs"
 	@echo "make lab        JupyterLab, opened on the notebook to begin with"

@@ -510,8 +510,8 @@ def json_free(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def test_there_are_six_lessons_and_the_guide_names_each():
-    assert [number(path) for path in LESSONS] == [1, 2, 3, 4, 5, 6]
+def test_there_are_eight_lessons_and_the_guide_names_each():
+    assert [number(path) for path in LESSONS] == [1, 2, 3, 4, 5, 6, 7, 8]
     guide = (REPOSITORY / "notebooks" / "course" / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in LESSONS if f"]({path.name})" not in guide] == []
 

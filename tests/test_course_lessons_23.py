@@ -243,8 +243,48 @@ def turned(degrees):
 TURNED = [turned(degrees) for degrees in (0, 120, 240)]
 
 
-def step(batch_gradient, w, start, anchor, scale, lr):
-    return w - lr * (scale * (batch_gradient(w) - batch_gradient(start)) + anchor)
+def spring(h, m, mu):
+    """Where the mean of (h m + mu w) / (h + mu) is w."""
+    ends_without_w, share_of_w = h * m / (h + mu), mu / (h + mu)
+    return ends_without_w.mean() / (1 - share_of_w.mean())
+
+
+def scaffold(gradients, x, c, own, lr, steps, signs=(-1, 1), divisor=None, stale=False, many=None):
+    """SCAFFOLD's round with room for mistakes."""
+    ends, new = [], []
+    for gradient, mine, taken in zip(gradients, own, steps, strict=True):
+        y = x
+        for _ in range(many or taken):
+            y = y - lr * (gradient(y) + signs[0] * mine + signs[1] * c)
+        new.append(mine - c + (x - y) / (lr * (divisor or taken)))
+        ends.append(y)
+    return np.mean(ends, axis=0), c if stale else np.mean(new, axis=0), np.array(new)
+
+
+def changed_places(*given):
+    x, c, own = scaffold(*given)
+    return x, own, c
+
+
+def in_place(gradients, x, c, own, lr, steps):
+    x, c, own[:] = scaffold(gradients, x, c, own.copy(), lr, steps)
+    own += 1e-9
+    return x, c, own
+
+
+def dynamic(H, m, theta, g, alpha, remember=-1, correct=-1, sent=lambda g: g.mean(0)):
+    """FedDyn's round with room for mistakes."""
+    eye = np.eye(len(theta))
+    ends = np.stack(
+        [np.linalg.inv(h + alpha * eye) @ (h @ a + b + alpha * theta) for h, a, b in zip(H, m, g, strict=True)]
+    )
+    g = g + remember * alpha * (ends - theta)
+    return ends.mean(0) + correct * sent(g) / alpha, g
+
+
+def half_solved(H, m, theta, g, alpha):
+    """Forgets the memory in the client's problem."""
+    return dynamic(H, m, theta, 0 * g, alpha)[0], g + dynamic(H, m, theta, 0 * g, alpha)[1]
 
 
 def interval_of_gain(ours, rival, factor=None, ddof=1, n=None):
@@ -278,9 +318,9 @@ RIGHT = [
     (lesson2.barrier, barrier),
     (lesson2.harmless, clients_of([BOWL] * 2, [[0, 0], [3, 1]])),
     (lesson2.harmless, clients_of([client[0] for client in TURNED], [client[1] for client in TURNED])),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: g - mu * r + mu * w),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: eta * c + (g(w) - g(r))),
-    (lesson3.controlled_step, step),
+    (lesson3.spring_rest, spring),
+    (lesson3.scaffold_round, scaffold),
+    (lesson3.feddyn_round, dynamic),
     (lesson2.harmless, clients_of([np.diag([1e-3, 4e-3]), np.diag([2e-3, 1e-3])], [[0, 0], [3, 1]])),
     (lesson2.harmless, clients_of([1e-6 * np.eye(2), 2e-6 * np.eye(2)], [[0, 0], [3, 1]])),
     (lesson3.paired_gain, interval_of_gain),
@@ -288,9 +328,9 @@ RIGHT = [
     (lesson2.walk, lambda g, s, lr, k: walk(g, s, lr, k).astype(np.float32)),
     (lesson2.barrier, lambda losses: np.float32(barrier(losses))),
     (lesson2.fixed_point, lambda *given: fixed_point(*given).astype(np.float32)),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: np.float32(g + mu * (w - r))),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: np.float32(g(w) - g(r) + eta * c)),
-    (lesson3.controlled_step, lambda *given: np.float32(step(*given))),
+    (lesson3.spring_rest, lambda h, m, mu: np.array(spring(h, m, mu))),
+    (lesson3.scaffold_round, lambda *given: [part.tolist() for part in scaffold(*given)]),
+    (lesson3.feddyn_round, lambda *given: list(dynamic(*given))),
     (lesson3.my_direction, lambda g, w, s: g(w) - s.own + s.common),
     (lesson3.my_direction, lambda g, w, s: g(w) - g(s.model) + 0.5 * s.gradient),
 ]
@@ -363,33 +403,40 @@ WRONG = [
     (lesson2.harmless, clients_of([BOWL, np.diag([0.1, 3.0])], [[0, 0], [2, 1]]), "What must clients share"),
     (lesson2.harmless, clients_of([np.diag([1.0, -1.0])] * 2, [[0, 0], [2, 1]]), "must be a valley"),
     (lesson2.harmless, clients_of(BOWL, [[0, 0], [2, 1]]), "shapes"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: g + mu * (r - w), "pushes the client away"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: g + 2 * mu * (w - r), "not 2 mu"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: g + mu / 2 * (w - r), "not mu/2"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: g + mu / 2 * (w - r) ** 2, "energy"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: g + mu * (w - r) ** 2, "square is left"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: mu * (w - r), "spring alone"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: g + mu * w, "not to zero"),
-    (lesson3.proximal_gradient, lambda g, w, r, mu: np.array([1.5, -2.5]), "all four arguments"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) + eta * c, "Subtract it"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) + g(r) + eta * c, "must be subtracted"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: eta * (g(w) - g(r) + c), "alone, not the whole sum"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) - g(r) + c, "eta is missing"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) - g(r) - eta * c, "Mind the sign"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(r) - g(w) + eta * c, "changed places"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) - g(r), "nobody knows where to go"),
-    (lesson3.surrogate_gradient, lambda g, w, r, c, eta: g(w) - g(r) + 0.5, "all arguments"),
-    (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, 1, lr), "`scale` is missing"),
+    (lesson3.spring_rest, lambda h, m, mu: (h * m).sum() / h.sum(), "is the optimum"),
+    (lesson3.spring_rest, lambda h, m, mu: m.mean(), "mean of the minima"),
+    (lesson3.spring_rest, lambda h, m, mu: ((h + mu) * m).sum() / (h + mu).sum(), "weigh the minima by h + mu"),
+    (lesson3.spring_rest, lambda h, m, mu: (m / (h + mu)).sum() / (1 / (h + mu)).sum(), "above the fraction line"),
+    (lesson3.spring_rest, lambda h, m, mu: h * m / (h + mu), "Return one number"),
+    (lesson3.spring_rest, lambda h, m, mu: 0.6, "Without a spring"),  # learnt by heart
+    (lesson3.spring_rest, lambda h, m, mu: spring(h, m, 2.0 * (mu > 0)), "endlessly strong"),
     (
-        lesson3.controlled_step,
-        lambda g, w, s, a, scale, lr: step(g, w, s, scale * a, scale, lr),
-        "anchor is added as it is",
+        lesson3.scaffold_round,
+        lambda *given: scaffold(*given, signs=(1, -1)),
+        "signs of c_i and c in the step are swapped",
     ),
-    (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, scale, -lr), "uphill"),
-    (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, 0 * a, scale, lr), "anchor is missing"),
-    (lesson3.controlled_step, lambda g, w, s, a, scale, lr: step(g, w, s, a, -scale, lr), "wrong sign"),
-    (lesson3.controlled_step, lambda g, w, s, a, scale, lr: w - lr * (scale * g(w) + a), "same minibatch's"),
-    (lesson3.controlled_step, lambda g, w, s, a, scale, lr: scale * (g(w) - g(s)) + a, "That is the direction"),
+    (
+        lesson3.scaffold_round,
+        lambda g, x, c, own, lr, k: scaffold(g, x, c, own, lr, k, divisor=max(k)),
+        "*its own* number",
+    ),
+    (lesson3.scaffold_round, lambda *given: scaffold(*given, stale=True), "c is still what it was"),
+    (lesson3.scaffold_round, lambda *given: scaffold(*given)[:2], "Return three things"),
+    (
+        lesson3.scaffold_round,
+        lambda g, x, c, own, lr, k: scaffold(g, x, c, own, lr, k, many=max(k)),
+        "one gradient each",
+    ),
+    (lesson3.scaffold_round, in_place, "in place"),
+    (lesson3.scaffold_round, changed_places, "One row per client"),
+    (lesson3.scaffold_round, lambda *given: scaffold(*given, signs=(0, 0)), "subtract c_i and add c in the step"),
+    (lesson3.feddyn_round, lambda *given: dynamic(*given)[0], "Return two things"),
+    (lesson3.feddyn_round, lambda *given: dynamic(*given, remember=1), "moves against the walk"),
+    (lesson3.feddyn_round, lambda *given: dynamic(*given, correct=0), "still subtracts h / alpha"),
+    (lesson3.feddyn_round, lambda *given: dynamic(*given, correct=1), "you added it"),
+    (lesson3.feddyn_round, lambda *given: dynamic(*given, sent=lambda g: g.sum(0)), "not their sum"),
+    (lesson3.feddyn_round, half_solved, "gradient at its end"),
+    (lesson3.feddyn_round, lambda H, m, t, g, a: dynamic(H * np.eye(len(t)), m, t, g, a), "gradient at its end"),
     (lesson3.paired_gain, lambda a, b: (a - b).mean(), "three numbers"),
     (lesson3.paired_gain, lambda a, b: interval_of_gain(b, a), "minus the rival's"),
     (lesson3.paired_gain, lambda a, b: (*interval_of_gain(a, b)[::2], 0.0), "lower end first"),

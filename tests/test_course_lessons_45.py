@@ -279,6 +279,16 @@ def apart(counts, group):
     return np.sqrt(((mixture(counts, group) - mixture(counts, np.arange(len(counts)))) ** 2).sum())
 
 
+def spread(alone, k):
+    n = len(alone)
+    return np.mean(alone**2) * (1 / k - 1 / n) * n / (n - 1)
+
+
+def shares_averaged(counts, group, everybody=None):
+    shares = counts / counts.sum(1, keepdims=True)
+    return np.linalg.norm(shares[group].mean(0) - (shares.mean(0) if everybody is None else everybody))
+
+
 def nearest(counts, group, others=None):
     others = [client for client in range(len(counts)) if client not in group] if others is None else others
     return min(others, key=lambda client: apart(counts, [*group, client]))
@@ -302,8 +312,8 @@ RIGHT = [
         lambda rate, devices: [rate * (1 - rate) ** (devices - k - 1) for k in range(devices)],
     ),
     (lesson4.my_rings, {"cluster_size": 2, "passes": 4}),
-    (lesson5.mixture, mixture),
     (lesson5.distance, apart),
+    (lesson5.random_distance, spread),
     (lesson5.next_member, nearest),
     (lesson5.duels, duels),
     (lesson5.my_selector, at_random),
@@ -374,14 +384,28 @@ WRONG = [
     (lesson4.my_rings, {"cluster_size": 0, "passes": 1}, "a whole number from 1 to 12"),
     (lesson4.my_rings, {"cluster_size": 12, "passes": 11}, "not even one fits"),
     (lesson4.my_rings, dict(lesson4.problem.SAMPLE_DESIGN), "Try others"),
-    (lesson5.mixture, lambda counts, group: counts[group].sum(axis=0), "Divide by their sum"),
-    (lesson5.mixture, lambda counts, group: counts[group].sum(axis=1), "(axis=0)"),
+    (lesson5.distance, lambda counts, group: shares_averaged(counts, group), "Pool the samples first"),
+    (lesson5.distance, lambda counts, group: shares_averaged(counts, group, EVERYBODY), "Pool the samples first"),
     (
-        lesson5.mixture,
-        lambda counts, group: (counts / counts.sum(1, keepdims=True))[group].mean(0),
-        "Pool the samples first",
+        lesson5.distance,
+        lambda counts, group: shares_averaged(counts, group, 1 / counts.shape[1]) ** 2,
+        "compare with an even mixture",
     ),
-    (lesson5.mixture, lambda counts, group: counts.sum(0) / counts.sum(), "Only the group counts"),
+    (lesson5.random_distance, lambda alone, k: spread(alone, k) ** 0.5, "without the root"),
+    (lesson5.random_distance, lambda alone, k: alone.mean() / k, "square first"),
+    (lesson5.random_distance, lambda alone, k: (alone**2).mean(), "its distance is 0"),
+    (lesson5.random_distance, lambda alone, k: (alone**2).mean() / k, "its distance is 0"),
+    (
+        lesson5.random_distance,
+        lambda alone, k: (alone**2).mean() / k * (k < len(alone)),
+        "clients that may come twice",
+    ),
+    (
+        lesson5.random_distance,
+        lambda alone, k: (alone**2).mean() * (len(alone) - k) / (len(alone) - 1),
+        "Over all groups",
+    ),
+    (lesson5.random_distance, lambda alone, k: alone**2 / k, "One number"),
     (lesson5.distance, lambda counts, group: apart(counts, group) ** 2, "take the root"),
     (
         lesson5.distance,

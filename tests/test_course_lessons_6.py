@@ -1,16 +1,17 @@
-"""Lesson 6: the valley, the prices and plans it teaches with, checks that tell right answers from typical mistakes."""
+"""Lesson 6: the valley, Adam's steps and the tries it teaches with; checks tell right answers from mistakes."""
 
-from math import log, log2
+import copy
+from math import log
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch.nn import functional
 
-from fedlib import wireless
 from fedlib.course import lesson6
-from fedlib.course.lesson6 import Valley, sending_j
-from fedlib.problem.streams import generator
+from fedlib.course.lesson6 import Valley
+from fedlib.judging.statistics import estimate
 from fedlib.runs import tuning
 
 pytestmark = pytest.mark.slow
@@ -58,154 +59,152 @@ MOMENTUM_MISTAKES = {
     ),
     "no rate": (lambda w, m, x, n, lr, b: momentum(w, m, x, n, 1.0, b), "rate is missing"),
     "in place": (in_place, "in place"),
+    "as handed in": (lambda *a: momentum(*a[:-1], a[-1], weighted=False, fresh=1 - a[-1]), "Weigh the clients"),
 }
 
 
-def adam(w, m, v, delta, server_lr, beta1, beta2, tau):
-    m = beta1 * m + (1 - beta1) * delta
-    v = beta2 * v + (1 - beta2) * delta**2
-    return w + server_lr * m / (v.sqrt() + tau), m, v
+def lengths(delta, beta1, beta2, tau):
+    """By running the recursion instead of solving it."""
+    m, v, steps = 0.0, tau**2, []
+    for _ in range(3000):
+        m, v = beta1 * m + (1 - beta1) * delta, beta2 * v + (1 - beta2) * delta**2
+        steps.append(m / (v**0.5 + tau))
+    return steps[0], steps[-1]
 
 
-def adam_like(
-    m=lambda m, d, b: b * m + (1 - b) * d,
-    v=lambda v, d, b: b * v + (1 - b) * d**2,
-    step=lambda m, v, t, *old: m / (v.sqrt() + t),
-):
-    """An Adam step of which one line is replaced."""
-
-    def answer(w, old_m, old_v, delta, server_lr, beta1, beta2, tau):
-        new_m, new_v = m(old_m, delta, beta1), v(old_v, delta, beta2)
-        return w + server_lr * step(new_m, new_v, tau, old_m, old_v, beta1, beta2), new_m, new_v
-
-    return answer
+def first_step(m=lambda d, b: (1 - b) * d, v=lambda d, b, t: b * t**2 + (1 - b) * d**2, under=lambda v, t: v**0.5 + t):
+    """The first step with one part of it replaced; the settled one is right."""
+    return lambda d, b1, b2, t: (m(d, b1) / under(v(d, b2, t), t), d / (d + t))
 
 
-ADAM_MISTAKES = {
-    "descends": (adam_like(step=lambda m, v, t, *old: -m / (v.sqrt() + t)), "Delta points downhill already"),
-    "no root": (adam_like(step=lambda m, v, t, *old: m / (v + t)), "the root is missing"),
-    "tau inside": (adam_like(step=lambda m, v, t, *old: m / (v + t).sqrt()), "outside the root"),
-    "no square": (adam_like(v=lambda v, d, b: b * v + (1 - b) * d), "v remembers squares"),
-    "betas swapped in m": (adam_like(m=lambda m, d, b: (1 - b) * m + b * d if b else d), "Yours are swapped"),
-    "betas swapped in v": (
-        adam_like(v=lambda v, d, b: (1 - b) * v + b * d**2 if b else d**2),
-        "beta2 and 1 - beta2 are swapped",
-    ),
-    "FedAvgM's m": (adam_like(m=lambda m, d, b: b * m + d), "Adam's m is an average"),
-    "old m": (
-        adam_like(step=lambda m, v, t, om, ov, b1, b2: (om if b1 else m) / (v.sqrt() + t)),
-        "Step with the new m",
-    ),
-    "old v": (adam_like(step=lambda m, v, t, om, ov, b1, b2: m / ((ov if b2 else v).sqrt() + t)), "root of the new v"),
-    "bias correction": (
-        adam_like(step=lambda m, v, t, om, ov, b1, b2: m / (1 - b1) / ((v / (1 - b2)).sqrt() + t)),
-        "bias correction",
-    ),
-    "only w": (lambda *a: adam(*a)[0], "Return 3 things"),
-    "fixed tau": (lambda w, m, v, d, lr, b1, b2, tau: adam(w, m, v, d, lr, b1, b2, 1.0), "part from the library's"),
+LENGTH_MISTAKES = {
+    "v starts at zero": (first_step(v=lambda d, b, t: (1 - b) * d**2), "v does not begin at zero"),
+    "bias corrected": (lambda d, b1, b2, t: (d / (d + t), d / (d + t)), "without bias correction"),
+    "no tau below": (first_step(under=lambda v, t: v**0.5), "tau stands beside the root"),
+    "Delta for m": (first_step(m=lambda d, b: d), "not Delta itself"),
+    "no root": (first_step(under=lambda v, t: v + t), "Take the root"),
+    "settled at one": (lambda *a: (lengths(*a)[0], 1.0), "only if tau is zero"),
+    "tau inside": (lambda d, b1, b2, t: (lengths(d, b1, b2, t)[0], d / (d**2 + t**2) ** 0.5), "outside the root"),
+    "m keeps its factor": (lambda d, b1, b2, t: (lengths(d, b1, b2, t)[0], (1 - b1) * d / (d + t)), "m settles where"),
+    "one number": (lambda *a: lengths(*a)[1], "Return two numbers"),
+    "by heart": (lambda *a: (0.3 / (1.08**0.5 + 1), 0.75), "the library's FedAdam steps"),
 }
 
 
-def bill(
-    accuracies, target, cost, patience, first=1, reached=lambda a, t: a >= t, lost=lambda row: 0, due=lambda row: 0
-):
-    """A bill with room for mistakes: where rounds begin, what reaching is, what a bad round leaves, when it is due."""
-    row = 0
-    for round, accuracy in enumerate(accuracies, first):
-        row = row + 1 if reached(accuracy, target) else lost(row)
-        if row == patience:
-            return (round - due(row)) * cost
-    return None
+def fedavg(model, clients, rounds, epochs, lr, batch, seed, **mistakes):
+    """FedAvg in plain PyTorch, with room for mistakes."""
+    draws = torch.Generator().manual_seed(seed)
+    server = model if "no copy" in mistakes else copy.deepcopy(model)
+    for _ in range(rounds):
+        ends = []
+        for x, y in clients:
+            local = server if "one model" in mistakes else copy.deepcopy(server)
+            for _ in range(epochs):
+                order = torch.randperm(len(y), generator=draws) if "in order" not in mistakes else torch.arange(len(y))
+                if "with replacement" in mistakes and batch < len(y):
+                    order = torch.randint(len(y), (len(y),), generator=draws)
+                for chosen in order.split(len(y) if "full" in mistakes else batch):
+                    loss = functional.cross_entropy(local(x[chosen]), y[chosen], reduction=mistakes.get("loss", "mean"))
+                    gradients = torch.autograd.grad(loss, list(local.parameters()))
+                    with torch.no_grad():
+                        for weight, gradient in zip(local.parameters(), gradients, strict=True):
+                            weight -= lr * gradient
+            ends.append([weight.detach().clone() for weight in local.parameters()])
+        sizes = np.array([1 if "plain" in mistakes else len(y) for _, y in clients])
+        with torch.no_grad():
+            for place, weight in enumerate(server.parameters()):
+                parts = [share * end[place] for share, end in zip(sizes / sizes.sum(), ends, strict=True)]
+                weight.copy_(ends[-1][place] if "last" in mistakes else sum(parts))
+    return server
 
 
-def last_window(accuracies, target, cost, patience):
-    ends = range(patience, len(accuracies) + 1)
-    return max((end * cost for end in ends if min(accuracies[end - patience : end]) >= target), default=None)
+def mistaken(**mistakes):
+    return lambda *given: fedavg(*given, **mistakes)
 
 
-BILL_MISTAKES = {
-    "counts from 0": (lambda *a: bill(*a, first=0), "one round is missing"),
-    "above, not at least": (lambda *a: bill(*a, reached=lambda a, t: a > t), "at least the target"),
-    "rounds only": (lambda a, t, c, p: bill(a, t, 1, p), "two rounds are 40 models. You returned 2"),
-    "impatient": (lambda a, t, c, p: bill(a, t, c, 1), "one lucky round is not enough"),
-    "due at the first": (lambda *a: bill(*a, due=lambda row: row - 1), "due at the end"),
-    "never starts anew": (lambda *a: bill(*a, lost=lambda row: row), "starts the counting anew"),
-    "the last window": (
-        lambda a, t, c, p: bill(a, t, c, p) if p == 1 else last_window(a, t, c, p),
-        "The first time counts",
-    ),
-    "never is 0": (lambda *a: bill(*a) or 0, "return None. 0 would look like a price"),
-    "never is infinite": (lambda *a: bill(*a) or float("inf"), "return None"),
+FEDAVG_MISTAKES = {
+    "plain mean": (mistaken(plain=1), "You took the plain mean"),
+    "the last client": (mistaken(last=1), "You return the last client's model"),
+    "a ring": (mistaken(**{"one model": 1}), "do all clients start from the same model"),
+    "sum of losses": (mistaken(loss="sum"), "the mean loss of the batch"),
+    "no copy": (mistaken(**{"no copy": 1}), "Work on a copy"),
+    "one round": (lambda m, c, r, *rest: fedavg(m, c, 1, *rest), "do not end where the library's FedAvg ends"),
+    "one epoch": (lambda m, c, r, e, *rest: fedavg(m, c, r, 1, *rest), "do not end where the library's FedAvg ends"),
+    "full batches": (mistaken(full=1), "batches of 3, 3, 2, 3, 3, 2"),
+    "never shuffled": (mistaken(**{"in order": 1}), "Shuffle the samples anew"),
+    "with replacement": (mistaken(**{"with replacement": 1}), "takes some twice"),
+    "untouched": (lambda model, *rest: copy.deepcopy(model), "has not moved"),
+    "weights only": (lambda *given: fedavg(*given).state_dict(), "an nn.Module"),
 }
 
 
-def best_share(first, second, tries=1000):
-    shares = [step / tries for step in range(1, tries)]
-    return min(shares, key=lambda b: sending_j(b, first) + sending_j(1 - b, second))
+def cannot_tell(scores, kept=lambda low, high: low <= 0 <= high, best=None):
+    winner = max(scores, key=best or (lambda rate: scores[rate].mean()))
+    intervals = {rate: estimate(scores[rate] - scores[winner]).interval() for rate in scores if rate != winner}
+    return {winner, *(rate for rate, ends in intervals.items() if kept(*ends))}
 
 
-SHARE_MISTAKES = {
-    "always halves": (lambda first, second: 0.5, "Try more shares"),
-    "the second's share": (lambda first, second: 1 - best_share(first, second), "mixed up the two devices"),
-    "by signal": (lambda first, second: first / (first + second), "mixed up the two devices"),
-    "too few tries": (lambda first, second: best_share(first, second, tries=4), "Try more shares"),
-    "percent": (lambda first, second: 100 * best_share(first, second), "between 0 and 1"),
-    "both shares": (lambda first, second: (0.5, 0.5), "Return one number"),
+def overlapping(scores):
+    """Whose own interval overlaps with that of the best: seeds are not paired."""
+    ends = {rate: estimate(values).interval() for rate, values in scores.items()}
+    best = max(scores, key=lambda rate: scores[rate].mean())
+    return [rate for rate in scores if ends[rate][1] >= ends[best][0]]
+
+
+UNDECIDED_MISTAKES = {
+    "without the best": (lambda scores: cannot_tell(scores) - {1.0}, "cannot be told from itself"),
+    "the best only": (lambda scores: [max(scores, key=lambda rate: scores[rate].mean())], "Keep it"),
+    "unpaired": (overlapping, "Compare seed by seed"),
+    "within a point": (
+        lambda scores: [
+            rate for rate in scores if scores[rate].mean() > max(v.mean() for v in scores.values()) - 0.015
+        ],
+        "only 0.1, 0.3 and 1.0 remain",
+    ),
+    "by heart": (lambda scores: [0.1, 0.3, 1.0], "cannot be told apart"),
 }
 
-GOOD_CHOICE = {
-    "method": "FedAdam",
-    "rounds": 20,
-    "deadline_s": 6,
-    "reason": "A round of FedAdam is one of the cheapest; FCBAFL sends 40 models in each, twice as many as this one.",
-}
-CHOICE_MISTAKES = {
-    "no dictionary": ("FedAdam", "dictionary with the keys method, rounds, deadline_s, reason"),
-    "a key is missing": ({"method": "FedAdam", "rounds": 20}, "dictionary with the keys"),
-    "unknown method": (GOOD_CHOICE | {"method": "fedadam"}, "It has: FedAvg, FedAvgM"),
-    "half a round": (GOOD_CHOICE | {"rounds": 9.5}, "whole number above 0; yours is 9.5"),
-    "no deadline": (GOOD_CHOICE | {"deadline_s": 0}, "seconds above 0"),
-    "too short": (
-        GOOD_CHOICE | {"method": "ACFMO", "deadline_s": 6},
-        "too short for a round of ACFMO. The deadline cannot be met",
-    ),
-    "too long": (GOOD_CHOICE | {"rounds": 21}, "21 rounds of 6 s take 126 s; you have 120 s"),
-    "too dear": (GOOD_CHOICE | {"rounds": 20, "deadline_s": 4}, "you have 150 J"),
-    "hardly used": (GOOD_CHOICE | {"rounds": 3}, "More rounds?"),
-    "no reason": (GOOD_CHOICE | {"reason": "best"}, "yours are 1"),
-    "any words": (
-        GOOD_CHOICE | {"reason": "one two three four five six seven eight nine ten eleven twelve"},
-        "Compare FedAdam with another method",
-    ),
-    "one word often": (GOOD_CHOICE | {"reason": "FedAvg 20 " * 12}, "dozen different words"),
-    "no number of the rival": (
-        GOOD_CHOICE
-        | {"reason": "FedAdam had the best curve of all in our race, clearly better than FCBAFL, in 3 ways."},
-        "Give a number for FCBAFL",
-    ),
+
+def momentum_server(w, memory, delta, round, beta=0.9, rate=0.3, patience=15):
+    m = beta * memory.get("m", 0) + delta
+    return w + rate * min(1, patience / round) * m, {"m": m}
+
+
+def adam_server(w, memory, delta, round):
+    m, v = 0.9 * memory.get("m", 0) + 0.1 * delta, 0.99 * memory.get("v", 1e-6) + 0.01 * delta**2
+    return w + 0.3 * m / (v**0.5 + 1e-3), {"m": m, "v": v}
+
+
+SERVER_MISTAKES = {
+    "FedAvg": (lambda w, memory, delta, round: (w + delta, memory), "not above 1 beyond doubt"),
+    "FedAvgM": (lambda *a: momentum_server(*a, rate=0.1, patience=1e9), "not above 1 beyond doubt"),
+    "smaller steps": (lambda w, memory, delta, round: (w + 0.3 * delta, memory), "not above 1 beyond doubt"),
+    "too bold": (lambda *a: momentum_server(*a, rate=30.0, patience=1e9), "runs away"),
+    "no memory back": (lambda w, memory, delta, round: w + delta, "Return (w, memory)"),
+    "one weight": (lambda w, memory, delta, round: ((w + delta)[:1], memory), "two weights"),
 }
 
 CASES = [
     (lesson6.momentum_step, momentum, MOMENTUM_MISTAKES),
-    (lesson6.adam_step, adam, ADAM_MISTAKES),
-    (lesson6.bill, bill, BILL_MISTAKES),
-    (lesson6.best_share, best_share, SHARE_MISTAKES),
-    (lesson6.choice, GOOD_CHOICE, CHOICE_MISTAKES),
+    (lesson6.adam_lengths, lengths, LENGTH_MISTAKES),
+    (lesson6.my_fedavg, fedavg, FEDAVG_MISTAKES),
+    (lesson6.undecided, cannot_tell, UNDECIDED_MISTAKES),
+    (lesson6.my_server, momentum_server, SERVER_MISTAKES),
 ]
 
 
-OTHER_LIBRARIES = [
-    (lesson6.best_share, lambda first, second: np.float32(best_share(first, second))),
-    (lesson6.best_share, lambda first, second: np.arange(1, 1000)[int(1000 * best_share(first, second)) - 1] / 1000),
-    (lesson6.choice, GOOD_CHOICE | {"rounds": np.int64(20), "deadline_s": np.float32(6)}),
-    (lesson6.bill, lambda *given: None if bill(*given) is None else np.int64(bill(*given))),
+OTHER_FORMS = [
+    (lesson6.adam_lengths, lambda *given: np.array(lengths(*given))),
+    (lesson6.undecided, lambda scores: np.array(sorted(cannot_tell(scores)), dtype=np.float64)),
+    (lesson6.my_server, adam_server),
+    (lesson6.my_server, lambda w, *rest: (np.asarray(momentum_server(w, *rest)[0]), momentum_server(w, *rest)[1])),
 ]
 
 
 @pytest.mark.parametrize(
     ("check", "answer"),
     [pytest.param(check, right, id=check.number) for check, right, _ in CASES]
-    + [pytest.param(*case, id=f"{case[0].number} NumPy") for case in OTHER_LIBRARIES],
+    + [pytest.param(*case, id=f"{case[0].number} in another form") for case in OTHER_FORMS],
 )
 def test_a_right_answer_passes(check, answer, capsys):
     assert told(check, answer, capsys) == f"✓ {check.number} {check.title}\n"
@@ -265,70 +264,16 @@ def test_the_lowest_point_of_the_valley_is_best_for_all_clients_together():
     assert valley.loss(valley.turn @ [0.0, 1.0]) == pytest.approx(0.01)  # flat: 0.02 * 1^2 / 2
 
 
-def test_prices_count_vectors_and_passes():
-    table = lesson6.price_list()
-    assert table.loc["FedAvg"].tolist() == [1, 1, 4, 20]  # ten participants, one model down and one up
-    assert table.loc["FedYogi"].tolist() == table.loc["FedAvg"].tolist()  # the server's memory is not sent
-    assert table.loc["FCBAFL", "models sent"] == 40 and table.loc["ACFMO", "models sent"] == 50
-    samples = lesson6.problem.PROBLEM["samples"] / lesson6.problem.PROBLEM["clients"]
-    assert lesson6.problem.LOCAL["steps"] * lesson6.problem.LOCAL["batch"] / samples == lesson6.problem.AVERAGE.passes
+def test_adams_steps_are_those_of_the_recursion_by_hand():
+    # m = 0.1 * 2, v = 0.99 * 1 + 0.01 * 4: the first step is m / (sqrt(v) + 1).
+    steps = lesson6.problem.steady_steps(2.0, 400, 0.9, 0.99, 1.0)
+    assert steps[0] == pytest.approx(0.2 / (1.03**0.5 + 1))
+    assert steps[-1] == pytest.approx(2 / 3, rel=0.02) and steps.max() > steps[-1]
 
 
-def test_bills_multiply_rounds_with_prices_and_leave_the_unfinished_empty():
-    def runs(method, *curves):
-        return [
-            {"method": method, "seed": seed, "round": round, "accuracy": accuracy}
-            for seed, curve in enumerate(curves)
-            for round, accuracy in enumerate(curve)
-        ]
-
-    frame = pd.DataFrame(runs("FedAvg", [0, 0.5, 0.9], [0, 0.2, 0.3, 0.4, 0.8]) + runs("ACFMO", [0, 0.9], [0, 0.1]))
-    table = lesson6.bills(frame, 0.8)
-    fedavg = table.loc["FedAvg"]
-    assert fedavg[["rounds", "models sent", "seeds that arrive"]].tolist() == [
-        3,
-        60,
-        2,
-    ]  # rounds 2 and 4, 20 models each
-    assert fedavg[["low", "high"]].tolist() == pytest.approx([3 - 12.706, 3 + 12.706], abs=0.06)  # t of one degree
-    assert table.loc["ACFMO"].drop("seeds that arrive").isna().all() and table.loc["ACFMO", "seeds that arrive"] == 1
-    assert table.index.name == "to reach 80%"
-
-
-def test_the_energy_of_sending_by_hand():
-    # Half of 1 MHz at snr/b = 3: log2(4) = 2 bits a second and hertz, 1 Mbit/s, half a second at half a watt.
-    assert sending_j(0.5, 1.5) == pytest.approx(0.25)
-    assert sending_j(0.25, 1.75, bits=3e5) == pytest.approx(0.5 * 3e5 / 7.5e5)
-    assert sending_j(0.5, 1.5) != pytest.approx(0.25 * log2(4) / log(4))
-
-
-def test_the_formula_of_the_lesson_is_that_of_the_library():
-    devices = wireless.draw_devices(lesson6.whole_cell(30, 0.5, 5), generator(0, "devices"))
-    shares = np.array([0.1, 0.2, 0.3, 0.15, 0.25])
-    ours = [sending_j(share, snr) for share, snr in zip(shares, devices.snr, strict=True)]
-    assert np.allclose(wireless.transmit_energy_j(devices, shares), ours)
-
-
-def test_no_hurry_saves_more_than_sharing_the_band_and_the_optimum_costs_least():
-    plans, text = lesson6.three_plans(lesson6.whole_cell(30, 0.5, 100), 0)
-    hurried, in_time, optimum = plans.sum(axis=1)
-    assert optimum <= in_time < hurried
-    assert hurried - in_time > 10 * (in_time - optimum)
-    assert text.startswith("Equal shares make 0 of 100 devices late.")
-
-
-def test_a_cell_without_a_plan_says_so():
-    plans, text = lesson6.three_plans(lesson6.whole_cell(10, 0.5, 20), 0)
-    assert np.isnan(plans.iloc[2]).any() and "The deadline cannot be met" in text
-
-
-def test_the_longest_training_uses_up_a_budget():
-    for method in ("FedAvg", "FCBAFL", "ACFMO"):
-        deadline_s, rounds = lesson6.problem.longest_training(method)
-        one_more = rounds + 1
-        spent = lesson6.problem.joules(method, deadline_s)
-        assert rounds * deadline_s <= lesson6.problem.TIME_S and rounds * spent <= lesson6.problem.ENERGY_J
-        assert one_more * deadline_s > lesson6.problem.TIME_S or one_more * spent > lesson6.problem.ENERGY_J
+def test_a_students_server_walks_as_the_librarys():
+    plain = lesson6.walk_with(lambda w, memory, delta, round: (w + delta, memory), Valley(angle=20), 8)
+    assert np.allclose(plain, lesson6.walk("fedopt", Valley(angle=20), 8))
 
 
 def test_every_method_gets_nine_tries_and_may_tune_its_clients_rate():
@@ -352,12 +297,3 @@ def scored(runs):
     return pd.DataFrame(
         [run.label | {"seed": run.seed, "round": run.rounds, "accuracy": -abs(log(run.options["lr"]))} for run in runs]
     )
-
-
-def test_sliders_redraw_picture_and_sentence():
-    box = lesson6.energy_explorer(deadline_s=30, radius_km=0.5, devices=20, seed=0)
-    deadline, *_, answer, picture = box.children
-    before, sentence = picture.value, answer.value
-    deadline.value = 50
-    assert bytes(picture.value) != bytes(before) and bytes(picture.value).startswith(b"\x89PNG")
-    assert answer.value != sentence and "20 devices" in answer.value

@@ -14,6 +14,8 @@ from fedlib.course.lesson3 import problem as lesson3
 from fedlib.course.lesson4 import problem as lesson4
 from fedlib.course.lesson5 import problem as lesson5
 from fedlib.course.lesson6 import problem as lesson6
+from fedlib.course.lesson7 import problem as lesson7
+from fedlib.course.lesson8 import problem as lesson8
 from fedlib.problem.federation import Federation, federate
 from fedlib.runs.simulation import simulate
 
@@ -28,6 +30,8 @@ def make_ready() -> None:
     for lesson, method, federation in _pairs():
         simulate(method, federation, 1, bar=False)
         print(f"lesson {lesson}: {type(method).__name__}", flush=True)
+    lesson7.trial(0).asynchronous(lesson7.MIXING, seconds=1.0)
+    print("lesson 7: devices with a clock", flush=True)
 
 
 def _pairs() -> Iterator[tuple[int, Algorithm, Federation]]:
@@ -45,3 +49,5 @@ def _pairs() -> Iterator[tuple[int, Algorithm, Federation]]:
     many = federate(**lesson6.PROBLEM, seed=0)
     for server in lesson6.SERVERS.values():
         yield 6, create(server.algorithm, **lesson6.LOCAL, **server.fixed), many
+    yield 6, create("fedavg", epochs=1), federate(**lesson6.CNN, seed=0)
+    yield 8, lesson8.FairAverage(q=1.0, **lesson8.WORK), lesson8.world(0).federation

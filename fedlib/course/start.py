@@ -19,9 +19,9 @@ from fedlib.runs.study import Run
 
 ALIKE = 100.0  # a concentration at which all clients hold nearly the same mixture
 SENTENCE = (
-    "A client holds {digits a client:.1f} digits (effective number). Its model gets {accuracy of a client's model:.0%} "
-    "right, the average of the models {accuracy of their average:.0%}. {kept:.0%} of the clients' moves is left after "
-    "averaging."
+    "A client holds {digits per client:.1f} digits (effective number). Its model gets "
+    "{accuracy of a client's model:.0%} right, the average of the models {accuracy of their average:.0%}. {kept:.0%} "
+    "of the clients' moves is left after averaging."
 )
 
 
@@ -114,7 +114,7 @@ def explored(alpha: float, epochs: int, clients: int, samples: int, seed: int, *
     left.set(title=f"who holds what, alpha = {alpha:.3g}", ylabel="digit")
     drift.arrows(found, right)
     right.set_title(f"where {epochs} epoch{'s' if epochs > 1 else ''} take the clients")
-    return fig, found.table().assign(**{"digits a client": skew.effective_classes(held.counts).mean()})
+    return fig, found.table().assign(**{"digits per client": skew.effective_classes(held.counts).mean()})
 
 
 def explorer(alpha: float, epochs: int, **others) -> ipywidgets.VBox:

@@ -5,15 +5,10 @@
 - `checks`: the checks of its exercises
 """
 
-from fedlib.course.lesson3.checks import (
-    controlled_step,
-    my_direction,
-    paired_gain,
-    proximal_gradient,
-    surrogate_gradient,
-)
+from fedlib.course.lesson3.checks import feddyn_round, my_direction, paired_gain, scaffold_round, spring_rest
 from fedlib.course.lesson3.pictures import (
     curves,
+    dynamic,
     endurance,
     explored,
     explorer,
@@ -21,21 +16,36 @@ from fedlib.course.lesson3.pictures import (
     gallery,
     noise_picture,
     springs,
+    unequal,
     yours,
 )
-from fedlib.course.lesson3.problem import ROUNDS, acfmo_ablation, acfmo_parts, compared, ends, noise, partly, tuned
+from fedlib.course.lesson3.problem import (
+    ROUNDS,
+    acfmo_ablation,
+    acfmo_parts,
+    compared,
+    ends,
+    fcbafl,
+    fedprox,
+    noise,
+    partly,
+    tuned,
+)
 
 __all__ = [
     "ROUNDS",
     "acfmo_ablation",
     "acfmo_parts",
     "compared",
-    "controlled_step",
     "curves",
+    "dynamic",
     "ends",
     "endurance",
     "explored",
     "explorer",
+    "fcbafl",
+    "feddyn_round",
+    "fedprox",
     "gains_picture",
     "gallery",
     "my_direction",
@@ -43,9 +53,10 @@ __all__ = [
     "noise_picture",
     "paired_gain",
     "partly",
-    "proximal_gradient",
+    "scaffold_round",
+    "spring_rest",
     "springs",
-    "surrogate_gradient",
     "tuned",
+    "unequal",
     "yours",
 ]

@@ -17,19 +17,6 @@ def _same(found, wanted, within: float = 1e-5) -> bool:
     return found.shape == wanted.shape and bool(np.abs(found - wanted).max() < within)
 
 
-def _refuse(found, mistakes: list[tuple[list[float], str]], right: list[float], otherwise: str) -> None:
-    """A hint for each known wrong result, and one for all others."""
-    for wrong, hint in mistakes:
-        require(not _same(found, wrong), hint)
-    require(_same(found, right), f"{otherwise} You have {np.asarray(found).tolist()}.")
-
-
-def _slope(loss: Callable[[np.ndarray], float], at: np.ndarray, axis: int, width: float = 1e-4) -> float:
-    """The loss's slope along one axis, by a central difference."""
-    step = width * np.eye(len(at))[axis]
-    return float(loss(at + step) - loss(at - step)) / (2 * width)
-
-
 def _alone(direction: toy.Direction) -> None:
     """During a round a client knows its own place and its own loss, and what was sent; it cannot ask the others."""
     clients, rng = toy.clients(), generator(5, "course check")
@@ -56,117 +43,146 @@ def _alone(direction: toy.Direction) -> None:
 
 @exercise(
     "3.1",
-    "The gradient with a spring",
-    recipe="The spring's energy is mu/2 * |w - received|^2. What is its gradient, and what is it added to?",
+    "Where the spring rests",
+    recipe="Set h (w_i - m) + mu (w_i - w) to zero: client i ends at w_i = (h m + mu w) / (h + mu). The mean of the "
+    "w_i is w; bring all w to one side.",
 )
-def proximal_gradient(answer):
-    gradient, w, received = np.array([1.0, -2.0]), np.array([2.0, 0.0]), np.array([1.0, 1.0])
-    mistakes = [
-        (
-            [0.5, -1.5],
-            "Your spring pushes the client away. Descending must lead back to `received`: think of the sign.",
-        ),
-        (
-            [2.0, -3.0],
-            "The half in mu/2 and the two from the square cancel: the pull is mu times the distance, not 2 mu.",
-        ),
-        (
-            [1.25, -2.25],
-            "The half in mu/2 and the two from the square cancel: the pull is mu times the distance, not mu/2.",
-        ),
-        ([1.25, -1.75], "You added the spring's energy. What is asked for is its gradient."),
-        ([1.5, -1.5], "A square is left: the gradient of |w - received|^2 is linear in w."),
-        ([0.5, -0.5], "That is the spring alone. The client still wants to descend its own loss: add `gradient`."),
-        ([2.0, -2.0], "The spring is tied to the model that the client received, not to zero."),
-    ]
-    _refuse(
-        answer(gradient, w, received, 0.5), mistakes, [1.5, -2.5], "With mu = 0.5, [1, -2] + 0.5 * ([2, 0] - [1, 1])."
-    )
-    found = answer(np.array([0.3, 0.1, -4.0]), np.array([1.0, 2.0, 3.0]), np.array([-1.0, 2.0, 5.0]), 2.0)
-    require(
-        _same(found, [4.3, 0.1, -8.0]),
-        "It fits the first case only: use all four arguments, in any number of dimensions.",
-    )
+def spring_rest(answer):
+    case = "h = 1 and 2, m = 0 and 1, mu = 2"
+    pair = np.array([1.0, 2.0]), np.array([0.0, 1.0])
+    found = np.asarray(answer(*pair, 2.0), dtype=float)
+    require(found.ndim == 0, f"Return one number, the server's weight, not {found}.")
+    hints = {
+        2 / 3: "that is the optimum, which takes an endlessly strong spring.",
+        1 / 2: "that is the mean of the minima, which takes no spring at all.",
+        4 / 7: "you weigh the minima by h + mu. How far does client i get on its way to m?",
+        3 / 7: "a steep client gets farther than a flat one: h stands above the fraction line, too.",
+        5 / 6: "you add up the ends: the server takes their mean, and w itself is in them.",
+    }
+    for wrong, hint in hints.items():
+        require(abs(float(found) - wrong) > 1e-6, f"{case}: {hint}")
+    require(abs(float(found) - 0.6) < 1e-6, f"{case}: the clients go 1/3 and 1/2 of their ways: 0.6, not {found:g}.")
+    require(abs(float(answer(*pair, 0.0)) - 1 / 2) < 1e-6, "Without a spring every client ends at its own minimum.")
+    require(abs(float(answer(*pair, 1e9)) - 2 / 3) < 1e-6, "With an endlessly strong spring it is the optimum, 2/3.")
     rng = generator(1, "course check")
-    for dimensions in (1, 5):
-        gradient, w, received = rng.normal(size=(3, dimensions))
-        mu = float(rng.uniform(0.1, 3))
-        wanted = [
-            _slope(lambda at: gradient @ at + mu / 2 * ((at - received) ** 2).sum(), w, axis)  # noqa: B023
-            for axis in range(dimensions)
-        ]
-        require(_same(answer(gradient, w, received, mu), wanted, 1e-5), "It is not the slope of loss plus spring.")
+    for clients in (2, 5):
+        h, m, mu = rng.uniform(0.1, 3, clients), rng.normal(size=clients), float(rng.uniform(0.1, 4))
+        w = float(answer(h, m, mu))
+        left = h * (m - w) / (h + mu)  # how far each client goes from there
+        require(abs(left.mean()) < 1e-8, f"{clients} clients, mu = {mu:.2f}: one more round still moves the server.")
 
 
 @exercise(
     "3.2",
-    "The surrogate's gradient",
-    recipe="Three terms, two of them the client's own gradient. At `received` these two must cancel.",
+    "SCAFFOLD, repaired",
+    recipe="Three places: the sign of c_i and c in the step; whose number of steps divides the way walked; and c, "
+    "which has to become the mean of the new c_i.",
 )
-def surrogate_gradient(answer):
+def scaffold_round(answer):
+    curvatures, minima, steps = np.array([1.0, 2.0, 0.5]), np.array([0.0, 1.0, -2.0]), [1, 4, 2]
+    seen: list[list[np.ndarray]] = []
 
-    def gradient(w):
-        return np.array([2.0, 1.0]) * w + np.array([-2.0, 3.0])
+    def slopes():
+        seen[:] = [[] for _ in curvatures]
 
-    w, received, everybody = np.array([2.0, 0.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0])
-    mistakes = [
-        ([2.5, 3.5], "The client's own gradient at `received` is still in. Subtract it, so that all set off alike."),
-        ([0.5, 7.5], "You add the own gradient at `received`. It must be subtracted."),
-        ([2.5, 0.0], "eta weighs the global gradient alone, not the whole sum."),
-        ([5.0, 0.0], "eta is missing: it weighs the global gradient."),
-        ([3.5, -1.5], "Mind the sign: the global gradient is added; descending then goes against it."),
-        ([-3.5, 1.5], "The two own gradients have changed places: here minus there."),
-        ([4.0, -1.0], "Without the global gradient nobody knows where to go: at `received` nothing is left."),
-    ]
-    right = "The own gradient is [2, 3] here and [-2, 4] at `received`; with eta = 0.5 that makes [4.5, -0.5]."
-    _refuse(answer(gradient, w, received, everybody, 0.5), mistakes, [4.5, -0.5], right)
-    at_start = answer(gradient, received, received, np.array([3.0, -1.0]), 0.2)
+        def slope(client):
+            def gradient(w):
+                found = curvatures[client] * (np.asarray(w, dtype=float) - minima[client])
+                seen[client].append(found)
+                return found
+
+            return gradient
+
+        return [slope(client) for client in range(len(curvatures))]
+
+    x, none = np.array([1.0]), np.zeros((3, 1))
+    first = answer(slopes(), x, none[0], none, 0.1, steps)
+    require(isinstance(first, tuple | list) and len(first) == 3, "Return three things: the new x, c and own.")
+    require(np.array_equal(none, np.zeros((3, 1))), "You changed `own` in place. Make a new array.")
+    took = [len(calls) for calls in seen]
+    require(took == steps, f"The clients make {steps} steps, one gradient each. Yours asked for {took} gradients.")
+    model, c, own = (np.asarray(part, dtype=float) for part in first)
+    ends = minima + (1 - 0.1 * curvatures) ** np.array(steps) * (x - minima)
+    require(_same(model, [ends.mean()]), "With c and all c_i zero a round is FedAvg's: the mean of the clients' ends.")
+    require(own.shape == (3, 1), f"One row per client in own: shape (3, 1), not {own.shape}.")
+    means = np.array([np.mean(calls, axis=0) for calls in seen])
+    most = means * np.array(steps)[:, None] / max(steps)
+    require(not _same(own, most), "Divide the way that a client walked by *its own* number of steps.")
+    require(_same(own, means), "c_i is the mean of the client's own gradients along its walk. Yours is something else.")
+    require(not _same(c, [0.0]), "c is still what it was: the server's c has to follow the clients' c_i.")
+    require(_same(c, means.mean(0)), "c is the mean of the new c_i.")
+    second = answer(slopes(), model, c, own, 0.1, [1, 1, 1])
+    after = np.asarray(second[0], dtype=float)
+    gradients = curvatures[:, None] * (model - minima[:, None])
+    remembered = np.asarray(second[2], dtype=float)
+    require(not _same(remembered, gradients + 2 * (own - c)), "The signs of c_i and c in the step are swapped.")
+    require(_same(after, model - 0.1 * gradients.mean(0)), "With one step each the corrections cancel in the mean.")
     require(
-        _same(at_start, [0.6, -0.2]),
-        "At `received` only eta times the global gradient is left. Do you use all arguments?",
+        _same(remembered, gradients),
+        "After one step c_i is the gradient there. Yours is not: subtract c_i and add c in the step, then take both "
+        "back.",
     )
-    rng = generator(2, "course check")
-    for dimensions in (1, 4):
-        curvature, here, there, everybody = rng.normal(size=(4, dimensions))
-        found = answer(lambda w, curvature=curvature: curvature * w, here, there, everybody, 0.3)
-        require(_same(found - 0.3 * everybody, curvature * (here - there)), "It fits the first case only.")
+    _arrives(answer)
+
+
+def _arrives(answer: Callable) -> None:
+    """On the toy, with unequal steps, the server ends at the optimum."""
+    clients = toy.clients()
+    gradients = [
+        lambda w, H=H, m=m: H @ (np.asarray(w, dtype=float) - m)
+        for H, m in zip(clients.curvatures, clients.minima, strict=True)
+    ]
+    x, own = np.array(toy.START), np.zeros_like(clients.minima)
+    c = own.mean(0)
+    for _ in range(300):
+        x, c, own = (np.asarray(part, dtype=float) for part in answer(gradients, x, c, own, 0.1, [5, 20, 10]))
+    far = float(clients.distance(x))
+    require(np.isfinite(far) and far < 1e-3, f"On the toy with 5, 20 and 10 steps it ends {far:.3f} off the optimum.")
 
 
 @exercise(
     "3.3",
-    "A step of ACFMO's client",
-    recipe="You need the minibatch's gradient at two places. What is scaled, and what is added unscaled?",
+    "FedDyn's round, solved exactly",
+    recipe="The gradient of the client's problem is H (w - m) - g + alpha (w - theta). Collect w on the left: "
+    "(H + alpha I) w = H m + g + alpha theta, and np.linalg.solve. The rest of the round is in the text.",
 )
-def controlled_step(answer):
-
-    def batch_gradient(w):
-        return 2 * w + 5
-
-    w, begin, anchor, scale = np.array([1.0, 2.0]), np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([1.0, 0.5])
-    mistakes = [
-        ([0.7, 1.9], "`scale` is missing, Eq. (12): it multiplies the difference, entry by entry."),
-        (
-            [0.7, 1.95],
-            "`scale` belongs to the difference of the two gradients only; the anchor is added as it is, Eq. (14).",
-        ),
-        ([1.3, 2.0], "You go uphill: subtract lr times the direction."),
-        ([0.8, 1.9], "The anchor is missing: without it no client knows the common direction."),
-        ([1.1, 2.2], "The difference has the wrong sign: the gradient here minus the gradient at `start`."),
-        (
-            [0.2, 1.65],
-            "Subtract the same minibatch's gradient at `start`: what is noise in one is noise in the other, too.",
-        ),
-        ([3.0, 0.0], "That is the direction. Return the client's next model, w - lr * direction."),
-    ]
-    right = "Difference [2, 2], scaled [2, 1], with the anchor [3, 0]; with lr = 0.1 the step ends at [0.7, 2]."
-    _refuse(answer(batch_gradient, w, begin, anchor, scale, 0.1), mistakes, [0.7, 2.0], right)
-    noisy = answer(lambda w: 1e3 * np.ones(3) + w, np.ones(3), np.ones(3), np.array([1.0, 0.0, -2.0]), np.ones(3), 0.5)
-    require(_same(noisy, [0.5, 1.0, 2.0]), "At `start` every minibatch must give the same step: the anchor's.")
-    rng = generator(3, "course check")
-    for dimensions in (1, 6):
-        w, begin, anchor, scale = rng.uniform(0.5, 2, (4, dimensions))
-        found = answer(lambda w: 3 * w - 1, w, begin, anchor, scale, 0.2)
-        require(_same((w - found) / 0.2 - anchor, 3 * scale * (w - begin)), "It fits the first cases only.")
+def feddyn_round(answer):
+    pair = np.array([[[1.0]], [[2.0]]]), np.array([[0.0], [1.0]])
+    memories, theta = np.zeros((2, 1)), np.array([1.0])
+    found = answer(*pair, theta, memories, 1.0)
+    require(isinstance(found, tuple | list) and len(found) == 2, "Return two things: the new theta and the memories.")
+    require(not memories.any() and theta[0] == 1, "You changed the inputs in place. Make new arrays.")
+    new, kept = (np.asarray(part, dtype=float) for part in found)
+    require(
+        new.shape == (1,) and kept.shape == (2, 1), f"Shapes (1,) and (2, 1), please, not {new.shape}, {kept.shape}."
+    )
+    case = "H = 1 and 2, m = 0 and 1, theta = 1, alpha = 1, empty memories: the clients end at 1/2 and 1"
+    require(
+        not _same(kept, [[-0.5], [0.0]]), f"{case}. The memory moves against the walk: minus alpha (theta_k - theta)."
+    )
+    require(_same(kept, [[0.5], [0.0]]), f"{case}, so the memories become 1/2 and 0. You have {kept.ravel().tolist()}.")
+    hints = {
+        0.75: "That is the mean of the ends. The server still subtracts h / alpha.",
+        1.0: "The server subtracts h / alpha; you added it.",
+        0.25: "h is the mean of the memories, not their sum.",
+    }
+    for wrong, hint in hints.items():
+        require(not _same(new, [wrong]), f"{case}. {hint}")
+    require(_same(new, [0.5]), f"{case}: theta becomes 3/4 - 1/4 = 1/2, not {new[0]:g}.")
+    rng = generator(2, "course check")
+    for clients, dimensions, alpha in ((3, 2, 0.5), (4, 3, 2.0)):
+        roots = rng.normal(size=(clients, dimensions, dimensions))
+        H, m = roots @ roots.transpose(0, 2, 1) + np.eye(dimensions), rng.normal(size=(clients, dimensions))
+        theta, g = rng.normal(size=dimensions), rng.normal(size=(clients, dimensions))
+        new, kept = (np.asarray(part, dtype=float) for part in answer(H, m, theta.copy(), g.copy(), alpha))
+        ends = theta - (kept - g) / alpha  # by the rule of the memories
+        slopes = np.einsum("cij,cj->ci", H, ends - m)
+        require(
+            np.allclose(kept, slopes, atol=1e-6),
+            f"{clients} clients, {dimensions} weights: solved exactly, a memory becomes the client's gradient at its "
+            "end. Yours does not: is the gradient of the whole problem zero there? (H m is a matrix product: H @ m.)",
+        )
+        require(_same(new, ends.mean(0) - kept.mean(0) / alpha, 1e-6), f"{clients} clients: theta is another.")
 
 
 @exercise(

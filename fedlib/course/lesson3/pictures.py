@@ -76,15 +76,18 @@ def endurance(steps: list[int], lr: float, rounds: int = 60) -> tuple[Figure, pd
 def curves(frame: pd.DataFrame) -> Figure:
     """One panel per rival of FedAvg: means over seeds with their 95% intervals, FedAvg dashed."""
     rivals = [name for name in frame["method"].unique() if name != "FedAvg"]
-    shape = {"figsize": (3.2 * len(rivals), 3.6), "sharey": True, "layout": "constrained"}
-    fig, axes = plt.subplots(1, len(rivals), **shape)
-    for ax, name, colour in zip(axes, rivals, toy.COLOURS[1:], strict=False):
+    shape = {"figsize": (10.5, 6.4), "sharex": True, "sharey": True, "layout": "constrained"}
+    fig, axes = plt.subplots(2, -(-len(rivals) // 2), **shape)
+    for ax, name, colour in zip(axes.flat, rivals, toy.COLOURS[1:], strict=False):
         _band(ax, frame, "FedAvg", "0.35", "--")
         _band(ax, frame, name, colour, "-")
-        ax.set(title=name, xlabel="round", ylim=(0.5, 0.95), xlim=(0, frame["round"].max()))
+        ax.set(title=name, ylim=(0.5, 0.95), xlim=(0, frame["round"].max()))
         ax.legend(loc="lower right", fontsize=9)
-    axes[0].set_ylabel("test accuracy")
-    axes[0].yaxis.set_major_formatter(PercentFormatter(1))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("test accuracy")
+        ax.yaxis.set_major_formatter(PercentFormatter(1))
+    for ax in axes[-1]:
+        ax.set_xlabel("round")
     return fig
 
 
@@ -163,3 +166,52 @@ def noise_picture(frame: pd.DataFrame) -> Figure:
     ax.set(xlabel="local step", ylabel="noise of the direction", ylim=(0, None))
     ax.legend()
     return fig
+
+
+def unequal(scaffold_round: Callable, steps: tuple[int, ...], rounds: int = 40) -> tuple[Figure, pd.DataFrame]:
+    """Clients with unequal numbers of steps: FedAvg's distance to the optimum, and that of a student's SCAFFOLD."""
+    clients = toy.clients()
+    gradients = [
+        lambda w, H=H, m=m: H @ (w - m) for H, m in zip(clients.curvatures, clients.minima, strict=True)
+    ]  # of each client alone
+    x, own, plain = np.array(toy.START), np.zeros_like(clients.minima), np.array(toy.START)
+    c, ways = own.mean(0), {"FedAvg": [plain], "your SCAFFOLD": [x]}
+    for _ in range(rounds):
+        x, c, own = scaffold_round(gradients, x, c, own, LR, list(steps))
+        plain = np.mean([_walk(gradient, plain, many) for gradient, many in zip(gradients, steps, strict=True)], axis=0)
+        ways["FedAvg"].append(plain)
+        ways["your SCAFFOLD"].append(np.asarray(x))
+    return _distances({name: np.array(places) for name, places in ways.items()}, clients)
+
+
+def _walk(gradient: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int) -> np.ndarray:
+    for _ in range(steps):
+        start = start - LR * gradient(start)
+    return start
+
+
+def dynamic(feddyn_round: Callable, alphas: list[float]) -> tuple[Figure, pd.DataFrame]:
+    """A student's FedDyn on the toy for several alpha, beside FedProx with endless local steps."""
+    clients = toy.clients()
+    ways = {"FedProx, mu = 0.5": toy.travel(clients, ROUNDS, LR, 500, fedprox(0.5)).averages}
+    for alpha in alphas:
+        theta, memories = np.array(toy.START), np.zeros_like(clients.minima)
+        places = [theta]
+        for _ in range(ROUNDS):
+            theta, memories = feddyn_round(clients.curvatures, clients.minima, theta, memories, alpha)
+            places.append(np.asarray(theta))
+        ways[f"your FedDyn, alpha = {alpha:g}"] = np.array(places)
+    return _distances(ways, clients)
+
+
+def _distances(ways: dict[str, np.ndarray], clients: toy.Toy) -> tuple[Figure, pd.DataFrame]:
+    """How far each way is from the optimum, round by round."""
+    fig, ax = plt.subplots(figsize=(7.5, 3.9), layout="constrained")
+    rows = {}
+    for number, (name, places) in enumerate(ways.items()):
+        far = clients.distance(places)
+        ax.plot(np.maximum(far, 1e-4), marker="osv^"[number], markersize=4, linewidth=1.2, label=name)
+        rows[name] = {f"round {round}": far[round] for round in (1, 5, 10, len(far) - 1)}
+    toy.far_axis(ax).set(xlabel="communication round", ylim=(0.7e-4, 20))
+    ax.legend(fontsize=9)
+    return fig, pd.DataFrame(rows).T.rename_axis("distance to the optimum").round(3)

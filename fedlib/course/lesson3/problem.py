@@ -63,6 +63,8 @@ METHODS = {
     "FedAvg": ("fedavg", {}),
     "FedProx, mu = 0.1": ("fedprox", {"mu": 0.1}),
     "FedProx, mu = 1": ("fedprox", {"mu": 1.0}),
+    "SCAFFOLD": ("scaffold", {}),
+    "FedDyn, alpha = 0.1": ("feddyn", {"alpha": 0.1}),
     "FCBAFL, eta = 1": ("fcbafl", {"eta": 1.0}),
 }
 IN_FULL = "ACFMO's local step in full"
@@ -139,8 +141,8 @@ def ends(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def partly(rates: dict[str, float], participation: float, seeds: range, rounds: int) -> pd.DataFrame:
-    """FedAvg and FCBAFL when only some clients take part in a round."""
-    names = ["FedAvg", "FCBAFL, eta = 1"]
+    """FedAvg and three methods with a memory when only some clients take part in a round."""
+    names = ["FedAvg", "SCAFFOLD", "FedDyn, alpha = 0.1", "FCBAFL, eta = 1"]
     plans = [planned(name, rates[name], seed, rounds, participation=participation) for name in names for seed in seeds]
     return execute(plans)
 

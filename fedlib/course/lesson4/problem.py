@@ -103,7 +103,7 @@ def classes_seen(federation: Federation, rings: list[np.ndarray]) -> pd.DataFram
         {
             "ring": m,
             "devices": ", ".join(str(int(device)) for device in ring),
-            "digits a device": f"{held[ring].sum(axis=1).mean():.1f}",
+            "digits per device": f"{held[ring].sum(axis=1).mean():.1f}",
             "digits of the ring": int(held[ring].any(axis=0).sum()),
         }
         for m, ring in enumerate(rings, 1)

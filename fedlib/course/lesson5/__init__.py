@@ -5,7 +5,7 @@
 - `checks`: the checks of its exercises
 """
 
-from fedlib.course.lesson5.checks import distance, duels, mixture, my_selector, next_member
+from fedlib.course.lesson5.checks import distance, duels, my_selector, next_member, random_distance
 from fedlib.course.lesson5.pictures import (
     bandit_picture,
     by_hand,
@@ -31,10 +31,10 @@ __all__ = [
     "groups_picture",
     "hand_picture",
     "landscape_picture",
-    "mixture",
     "my_selector",
     "next_member",
     "play",
+    "random_distance",
     "rewards_picture",
     "searches",
     "tournament",

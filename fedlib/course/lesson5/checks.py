@@ -1,6 +1,7 @@
 """Lesson 5, choosing who takes part: the checks of its exercises."""
 
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 
@@ -13,57 +14,31 @@ SMALL = np.array([[6, 0, 0], [0, 1, 1], [3, 3, 6]])  # three clients, three clas
 
 @exercise(
     "5.1",
-    "The mixture of a group",
-    recipe="Add up the rows of counts that belong to the group, then divide by the total.",
-)
-def mixture(answer: Callable) -> None:
-    require(answer(SMALL, [0, 1]) is not None, "Your function returns nothing: end it with return.")
-    found = np.asarray(answer(SMALL, [0, 1]), dtype=float)
-    asked = f"Clients with {SMALL[0].tolist()} and {SMALL[1].tolist()} samples"
-    require(
-        found.shape == (3,),
-        f"Three classes, three shares. Yours have the shape {found.shape}: add up over the group's clients (axis=0).",
-    )
-    require(not np.allclose(found, [6, 1, 1]), f"{asked}: you have the counts, 6, 1 and 1. Divide by their sum.")
-    require(
-        not np.allclose(found, [1 / 2, 1 / 4, 1 / 4]),
-        f"{asked}: you average the clients' own shares, so that two "
-        "samples weigh as much as six. Pool the samples first.",
-    )
-    require(
-        not np.allclose(found, [0.45, 0.2, 0.35]), "You have everybody's mixture. Only the group counts: counts[group]."
-    )
-    shown = np.round(found, 3).tolist()
-    require(np.allclose(found, [6 / 8, 1 / 8, 1 / 8]), f"{asked} are 6, 1 and 1 of 8 together. You have {shown}.")
-    require(
-        np.allclose(answer(SMALL, np.array([1, 2])), [3 / 14, 4 / 14, 7 / 14]),
-        "It works for the group [0, 1], but not for the array of 1 and 2.",
-    )
-    rng = generator(1, "course check")
-    for _ in range(4):
-        counts, group = rng.integers(0, 9, (7, 5)) + 1, rng.choice(7, 3, replace=False)
-        pooled = np.add.reduce([counts[client] for client in group])
-        found = np.asarray(answer(counts, group.tolist()), dtype=float)
-        fits = found.shape == (5,) and np.allclose(found * pooled.sum(), pooled)
-        require(fits, f"Seven clients, five classes, group {group.tolist()}: the shares are not those of {pooled}.")
-
-
-@exercise(
-    "5.2",
-    "How far a group is from everybody",
-    recipe="Everybody is a group, too. Subtract the two mixtures, square, add up, take the root.",
+    "How far a group is from everybody, repaired",
+    recipe="Pool the samples before you make shares, for the group and for everybody. Then subtract, square, add up, "
+    "take the root.",
 )
 def distance(answer: Callable) -> None:
     require(answer(SMALL, [0]) is not None, "Your function returns nothing: end it with return.")
     found = answer(SMALL, [0])
     require(np.ndim(found) == 0, f"One number, please. Yours has the shape {np.shape(found)}.")
     right = (0.55**2 + 0.2**2 + 0.35**2) ** 0.5
+    held = "Three clients hold 6, 0, 0; 0, 1, 1; and 3, 3, 6 samples"
     require(
-        not np.isclose(found, (2 / 3) ** 0.5), "You compare with an even mixture. Everybody together holds 9, 4 and 7."
+        not (np.isclose(found, (2 / 3) ** 0.5) or np.isclose(found, 2 / 3)),
+        f"{held}. You compare with an even mixture, but everybody together holds 9, 4 and 7.",
     )
     require(not np.isclose(found, right**2), "That is the squared distance: take the root.")
     require(
         not np.isclose(found, 1.1), "You add up absolute differences. FedGS squares them, adds up and takes the root."
+    )
+    pair = answer(SMALL, [0, 1])
+    mean_shares = np.array([[1, 0, 0], [0, 0.5, 0.5], [0.25, 0.25, 0.5]])
+    unpooled = np.linalg.norm(mean_shares[:2].mean(0) - mean_shares.mean(0))
+    half_pooled = np.linalg.norm(mean_shares[:2].mean(0) - [0.45, 0.2, 0.35])
+    require(
+        not (np.isclose(pair, unpooled) or np.isclose(pair, half_pooled)),
+        f"{held}. You average the clients' own shares, so two samples weigh as much as six. Pool the samples first.",
     )
     require(
         np.isclose(found, right),
@@ -74,8 +49,40 @@ def distance(answer: Callable) -> None:
     rng = generator(2, "course check")
     for _ in range(4):
         counts, group = rng.integers(0, 9, (7, 5)) + 1, rng.choice(7, 3, replace=False).tolist()
-        right, found = mixture_distance(counts, group), answer(counts, group)
+        right, found = mixture_distance(counts, group), answer(counts, np.array(group))
         require(np.isclose(found, right), f"Group {group} of seven clients is {right:.3f} away, not {found:.3f}.")
+
+
+@exercise(
+    "5.2",
+    "How far random groups are",
+    recipe="The mean of k draws without replacement from n vectors whose mean is zero has the mean square "
+    "(mean of the squares) / k * (n - k) / (n - 1). Try k = 1 and k = n.",
+)
+def random_distance(answer: Callable) -> None:
+    alone = np.array([0.2, 0.4, 0.4, 0.6, 0.9])
+    square = float((alone**2).mean())
+    one = answer(alone, 1)
+    require(np.ndim(one) == 0, f"One number, please. Yours has the shape {np.shape(one)}.")
+    require(not np.isclose(one, alone.mean()), "It is the *squares* whose mean is wanted: square first, then the mean.")
+    require(not np.isclose(one, square**0.5), "Return the mean of the squared distances, without the root.")
+    require(
+        np.isclose(one, square), f"A group of one is a random client: the mean square is {square:.3f}, not {one:.3f}."
+    )
+    require(np.isclose(answer(alone, 5), 0), "The group of all clients is everybody: its distance is 0.")
+    two = float(answer(alone, 2))
+    require(not np.isclose(two, square / 2), "Division by k alone would draw clients that may come twice.")
+    require(not np.isclose(two, square / 2**0.5), "Mean squares fall with k, not with its root.")
+    require(not np.isclose(two, square / 2 * 3 / 5), "Nearly: for k = 1 the factor must be 1. Try (n - k) / (n - 1).")
+    rng = generator(3, "course check")
+    for clients, size in ((6, 2), (7, 3), (8, 6)):
+        shares = rng.dirichlet(np.ones(4), clients)
+        away = shares - shares.mean(0)
+        groups = [away[list(group)].mean(0) for group in combinations(range(clients), size)]
+        right = float((np.array(groups) ** 2).sum(1).mean())
+        found = float(answer(np.sqrt((away**2).sum(1)), size))
+        told = f"Over all groups of {size} of {clients} clients the mean square is {right:.4f}, you have {found:.4f}."
+        require(np.isclose(found, right), told)
 
 
 @exercise(

@@ -51,7 +51,7 @@ def worlds_picture() -> tuple[Figure, pd.DataFrame]:
         axes.set(title=name, ylabel="digit")
         held = skew.effective_classes(counts)
         rows[name] = {"fewest": held.min(), "mean": held.mean(), "most": held.max()}
-    return fig, pd.DataFrame(rows).T.round(1).rename_axis("digits a client (effective number)")
+    return fig, pd.DataFrame(rows).T.round(1).rename_axis("digits per client (effective number)")
 
 
 def groups_picture(counts: np.ndarray, groups: dict[str, np.ndarray]) -> tuple[Figure, pd.DataFrame]:

@@ -1,78 +1,53 @@
-"""Lesson 6, the server's step and the bill: what its notebook calls.
+"""Lesson 6, the server's step: what its notebook calls.
 
-- `problem`: a valley in which servers walk, their race on digits, prices, a radio band
-- `pictures`: walks in the valley, the race, bills, and energy
+- `problem`: a valley in which servers walk, their race on digits, clients for a loop of one's own
+- `pictures`: walks in the valley, the lengths of Adam's steps, tuning and the race
 - `checks`: the checks of its exercises
 """
 
-from fedlib.course.lesson6.checks import adam_step, best_share, bill, choice, momentum_step
-from fedlib.course.lesson6.pictures import (
-    bill_bars,
-    energy_explorer,
-    plan_bars,
-    race_curves,
-    tuning_curves,
-    two_devices,
-    valley_explorer,
-    walks,
-)
+from fedlib.course.lesson6.checks import adam_lengths, momentum_step, my_fedavg, my_server, undecided
+from fedlib.course.lesson6.pictures import adam_steps, race_curves, tries_picture, tuning_curves, valley_explorer, walks
 from fedlib.course.lesson6.problem import (
-    DEADLINES_S,
-    PRICES,
+    CHOSEN,
     Valley,
+    accuracy,
     after,
-    bills,
-    energy_prices,
+    digits,
+    librarys_accuracy,
     losses,
-    mean_bill,
-    outcome,
-    plans_table,
-    price_list,
     race,
-    sending_j,
-    snr_at,
-    three_plans,
     three_servers,
+    tries_of_fedavg,
     tries_table,
     tune,
     walk,
     walk_with,
-    whole_cell,
 )
 
 __all__ = [
-    "DEADLINES_S",
-    "PRICES",
+    "CHOSEN",
     "Valley",
-    "adam_step",
+    "accuracy",
+    "adam_lengths",
+    "adam_steps",
     "after",
-    "best_share",
-    "bill",
-    "bill_bars",
-    "bills",
-    "choice",
-    "energy_explorer",
-    "energy_prices",
+    "digits",
+    "librarys_accuracy",
     "losses",
-    "mean_bill",
     "momentum_step",
-    "outcome",
-    "plan_bars",
-    "plans_table",
-    "price_list",
+    "my_fedavg",
+    "my_server",
     "race",
     "race_curves",
-    "sending_j",
-    "snr_at",
-    "three_plans",
     "three_servers",
+    "tries_of_fedavg",
+    "tries_picture",
     "tries_table",
     "tune",
     "tuning_curves",
-    "two_devices",
+    "undecided",
     "valley_explorer",
     "walk",
     "walk_with",
     "walks",
-    "whole_cell",
 ]

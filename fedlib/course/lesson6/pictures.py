@@ -1,4 +1,4 @@
-"""Lesson 6, the server's step and the bill: walks in the valley, the race, bills, and energy."""
+"""Lesson 6, the server's step: walks in the valley, the lengths of Adam's steps, tuning and the race."""
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -8,14 +8,7 @@ import seaborn
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from fedlib.course.lesson6.problem import (
-    SERVERS,
-    Valley,
-    sending_j,
-    three_plans,
-    three_servers,
-    whole_cell,
-)
+from fedlib.course.lesson6.problem import SERVERS, Valley, steady_steps, three_servers
 from fedlib.report import plots, sliders
 from fedlib.runs.tuning import Sweep
 
@@ -23,7 +16,7 @@ COLOURS = seaborn.color_palette("colorblind")
 
 
 def walks(paths: dict[str, np.ndarray], valley: Valley) -> Figure:
-    """A panel a server: the valley from above, its lowest point, and the server's way."""
+    """One panel per server: the valley from above, its lowest point, and the server's way."""
     fig, row = plt.subplots(
         1, len(paths), figsize=(3.6 * len(paths), 4), sharex=True, sharey=True, layout="constrained"
     )
@@ -87,7 +80,7 @@ def tuning_curves(tuned: Sweep) -> Figure:
 KNOBS = {"server_lr": "server's rate", "eta": "eta"}
 
 
-def race_curves(frame: pd.DataFrame, target: float) -> Figure:
+def race_curves(frame: pd.DataFrame) -> Figure:
     """A panel per rival of FedAvg: means over seeds with their 95% intervals, and FedAvg's in grey."""
     rivals = [name for name in frame["method"].unique() if name != "FedAvg"]
     fig, axes = plt.subplots(2, 3, figsize=(11, 6), sharex=True, sharey=True, layout="constrained")
@@ -95,7 +88,6 @@ def race_curves(frame: pd.DataFrame, target: float) -> Figure:
         for method, look in (("FedAvg", {"color": "0.35", "linestyle": "--"}), (name, {"color": colour})):
             runs, look = frame[frame["method"] == method], look | {"linewidth": 1.8}
             plots.band(ax, runs, "accuracy", method, look, spread=plots.interval)
-        ax.axhline(target, color="black", linewidth=0.8, linestyle=":")
         ax.set(title=name, ylim=(0.6, 0.93))
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         ax.legend(loc="lower right", fontsize=9)
@@ -104,66 +96,45 @@ def race_curves(frame: pd.DataFrame, target: float) -> Figure:
     return fig
 
 
-def bill_bars(table: pd.DataFrame) -> Figure:
-    """Two currencies side by side, means with their 95% intervals; nobody is declared the winner."""
-    fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
-    currencies = {"rounds": ("low", "high"), "models sent": ("models low", "models high")}
-    for ax, (currency, (low, high)) in zip(axes, currencies.items(), strict=True):
-        for place, row in enumerate(table.to_dict("records")):
-            if np.isnan(row[currency]):
-                ax.text(0, place, f"  only {row['seeds that arrive']:.0f} seeds arrive", va="center", fontsize=9)
-                continue
-            spread = [[row[currency] - row[low]], [row[high] - row[currency]]]
-            ax.errorbar(row[currency], place, xerr=spread, fmt="o", color=COLOURS[0], capsize=4)
-        ax.set(title=f"{currency}, 95% interval", xlim=(0, 1.1 * table[high].max()))
-    axes[0].set_yticks(range(len(table)), table.index)
-    axes[0].invert_yaxis()
-    return fig
+def adam_steps(deltas: list[float], rounds: int, beta1: float, beta2: float, tau: float) -> tuple[Figure, pd.DataFrame]:
+    """How long FedAdam's steps are, in units of its rate, when the clients report the same change in every round."""
+    fig, ax = plt.subplots(figsize=(7.5, 3.9), layout="constrained")
+    rows = {}
+    for number, delta in enumerate(deltas):
+        steps = steady_steps(delta, rounds, beta1, beta2, tau)
+        look = {"linewidth": (6, 2, 2)[number], "alpha": (0.4, 1, 1)[number], "linestyle": ("-", "--", "-.")[number]}
+        ax.plot(range(1, rounds + 1), steps, color=COLOURS[number], label=f"change {delta:g}", **look)
+        rows[f"{delta:g}"] = {f"round {round}": steps[round - 1] for round in (1, 10, 30, 100, rounds)}
+    ax.axhline(1, color="black", linewidth=0.8, linestyle=":")
+    ax.set(xlabel="communication round", ylabel="length of the step in rates", ylim=(0, None), xscale="log")
+    ax.set_xticks(ticks := [1, 3, 10, 30, 100, 300], [str(tick) for tick in ticks])
+    ax.minorticks_off()
+    ax.legend()
+    return fig, pd.DataFrame(rows).T.rename_axis("clients' change").round(2)
 
 
-def two_devices(near: float, far: float) -> tuple[Figure, pd.DataFrame]:
-    """What two devices spend on sending, depending on how the band is split between them."""
-    share = np.linspace(0.02, 0.98, 193)
-    parts = {
-        "near device": np.array([sending_j(1 - own, near) for own in share]),
-        "far device": np.array([sending_j(own, far) for own in share]),
-    }
-    total = parts["near device"] + parts["far device"]
-    fig, ax = plt.subplots(figsize=(7, 3.9), layout="constrained")
-    for (name, own), dash in zip(parts.items(), ("--", "-."), strict=True):
-        ax.plot(100 * share, own, dash, label=name)
-    ax.plot(100 * share, total, color="black", linewidth=2.5, label="both")
-    ax.plot(100 * share[total.argmin()], total.min(), "*", color=COLOURS[3], markersize=15, label="least")
-    ax.set(xlabel="the far device's share of the band in %", ylabel="energy of sending in J", ylim=(0, 3 * total.min()))
-    ax.legend(ncols=2, loc="upper center")
-    shown = pd.DataFrame(parts | {"both": total}, index=[f"{100 * own:.0f}%" for own in share])
-    return fig, shown.iloc[[16, 56, 96, 136, 176]].round(3).rename_axis("far device's share")
-
-
-def plan_bars(frame: pd.DataFrame, title: str) -> Figure:
-    """Sending and computing of each plan as stacked bars, with the saving on the first."""
-    fig, ax = plt.subplots(figsize=(7.5, 3.7), layout="constrained")
-    frame.plot.bar(stacked=True, ax=ax, rot=0, color=[COLOURS[0], COLOURS[1]], width=0.6)
-    total = frame.sum(axis=1, skipna=False)
-    for position, value in enumerate(total):
-        told = "no plan" if np.isnan(value) else f"{value:.0f} J"
-        ax.text(position, np.nan_to_num(value), told, ha="center", va="bottom")
-    ax.set(title=title, ylabel="energy of a round in J", ylim=(0, 1.15 * total.max()))
-    ax.grid(False, axis="x")
-    ax.legend(loc="upper right")
-    return fig
-
-
-def energy_explorer(deadline_s: float, radius_km: float, devices: int, seed: int) -> ipywidgets.VBox:
-    """Sliders on one cell above `three_plans`."""
-
-    def draw(deadline_s: float, radius_km: float, devices: int) -> tuple[Figure, str]:
-        frame, text = three_plans(whole_cell(deadline_s, radius_km, devices), seed)
-        return plan_bars(frame, f"{devices} devices, {radius_km:g} km, {deadline_s:g} s"), text
-
-    return sliders.explorer(
-        draw,
-        deadline_s=ipywidgets.FloatSlider(deadline_s, min=26, max=60, step=1, description="deadline, s"),
-        radius_km=ipywidgets.FloatSlider(radius_km, min=0.1, max=3, step=0.1, description="radius, km"),
-        devices=ipywidgets.IntSlider(devices, min=2, max=150, description="devices"),
+def tries_picture(scores: dict[float, np.ndarray], kept: dict[int, list[float]]) -> tuple[Figure, pd.DataFrame]:
+    """Held-out accuracy over the rate, one thin line per seed; marks show which rates may be the best."""
+    rates = list(scores)
+    fig, ax = plt.subplots(figsize=(7.5, 3.9), layout="constrained")
+    for seed in range(len(scores[rates[0]])):
+        ax.plot(rates, [scores[rate][seed] for rate in rates], color="0.75", linewidth=0.9)
+    for (seeds, chosen), marker, colour, size in zip(
+        kept.items(), "so", (COLOURS[1], COLOURS[0]), (13, 7), strict=True
+    ):
+        means = [scores[rate][:seeds].mean() for rate in chosen]
+        look = {"markersize": size, "markerfacecolor": "none", "markeredgewidth": 2, "linestyle": "none"}
+        ax.plot(chosen, means, marker, color=colour, label=f"not told from the best by {seeds} seeds", **look)
+    ax.plot(
+        rates, [scores[rate].mean() for rate in rates], color="black", label=f"mean of {len(scores[rates[0]])} seeds"
     )
+    ax.set(xscale="log", xlabel="clients' rate", ylabel="held-out accuracy")
+    ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.legend(loc="lower right")
+    rows = {
+        f"{seeds} seeds": {rate: "yes" if rate in chosen else "" for rate in rates} for seeds, chosen in kept.items()
+    }
+    table = pd.DataFrame({"mean, %": {rate: f"{100 * scores[rate].mean():.1f}" for rate in rates}} | rows)
+    return fig, table.T.rename_axis("rates that may be the best", axis=0)

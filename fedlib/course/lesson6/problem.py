@@ -1,30 +1,28 @@
-"""Lesson 6, the server's step and the bill: a valley in which servers walk, their race on digits, prices, a band.
+"""Lesson 6, the server's step: a valley in which servers walk, their race on digits, clients for a loop of one's own.
 
 The methods of `fedlib.algorithms.fedopt` themselves walk in the valley: `InTheValley` replaces their clients, nothing
 else.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from math import cos, log2, radians, sin
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import cos, radians, sin
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
-from fedlib import wireless
 from fedlib.algorithms import REGISTRY, create
-from fedlib.judging import transfers
-from fedlib.judging.curves import rounds_to
-from fedlib.judging.statistics import estimate
+from fedlib.problem import layout
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
-from fedlib.runs import tuning
+from fedlib.runs import study, tuning
+from fedlib.runs.simulation import simulate
 from fedlib.runs.study import Run
 from fedlib.runs.tuning import Sweep
-from fedlib.wireless import Scenario
-from fedlib.wireless.devices import WATT_PER_DBM
 
 
 @dataclass(frozen=True)
@@ -89,16 +87,40 @@ def walk(method: str, valley: Valley, rounds: int, **options) -> np.ndarray:
     return torch.stack(path).numpy()
 
 
-def walk_with(
-    step: Callable, valley: Valley, rounds: int, server_lr: float, beta1: float, beta2: float, tau: float
-) -> np.ndarray:
-    """The same for an Adam step that a student wrote: step(w, m, v, delta, server_lr, beta1, beta2, tau)."""
-    w, m, v = valley.start, torch.zeros(2), torch.full((2,), tau**2)
-    path = [w]
+def walk_with(server: Callable, valley: Valley, rounds: int) -> np.ndarray:
+    """The same for a server that a student wrote: server(w, memory, delta, round) -> (w, memory)."""
+    w, memory, path = valley.start, {}, [valley.start]
     for round in range(1, rounds + 1):
-        w, m, v = step(w, m, v, valley.models(w, round).mean(0) - w, server_lr, beta1, beta2, tau)
+        w, memory = server(w, memory, valley.models(w, round).mean(0) - w, round)
+        w = torch.as_tensor(w, dtype=torch.float64)
         path.append(w)
     return torch.stack(path).numpy()
+
+
+def steady_steps(delta: float, rounds: int, beta1: float, beta2: float, tau: float) -> np.ndarray:
+    """Lengths of FedAdam's steps, in units of its rate, when the clients report the same change in every round."""
+    options = {"server_lr": 1.0, "beta1": beta1, "beta2": beta2, "tau": tau}
+    server = type("steady", (SameChange, REGISTRY["fedadam"]), {})(**options)
+    federation = cast(Federation, Start(torch.tensor([delta], dtype=torch.float64)))
+    state, places = server.init(federation), [0.0]
+    for round in range(1, rounds + 1):
+        state = server.round(federation, state, round)
+        places.append(float(state["weights"] - federation.start))
+    return np.diff(places)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A federation of one weight, of which a server only needs the start."""
+
+    start: torch.Tensor
+
+
+class SameChange:
+    """Clients that report the same change in every round: here the start itself."""
+
+    def change(self, federation: Start, state: dict, round: int) -> torch.Tensor:
+        return federation.start
 
 
 def losses(paths: dict[str, np.ndarray], valley: Valley) -> pd.DataFrame:
@@ -196,186 +218,65 @@ def after(method: str, seed: int, rounds: int, **options) -> torch.Tensor:
     return state["weights"]
 
 
-MODEL_BITS = 32 * 7850  # softmax regression on 784 pixels and a one, ten classes
-
-
-@dataclass(frozen=True)
-class Price:
-    """What one round asks of a participant: vectors of the model's size, and passes over its own data."""
-
-    down: int
-    up: int
-    passes: int
-
-    @property
-    def models(self) -> int:
-        """Vectors sent in a round, to and from all participants; the star of `transfers` sends one down and one up."""
-        star = transfers.per_round(create("fedavg", **LOCAL), PROBLEM["clients"])
-        return star * (self.down + self.up) // 2
-
-
-# Ten batches of 16 are four passes over a client's 40 samples.
-AVERAGE = Price(down=1, up=1, passes=4)  # model down, model up; what the server remembers is not sent
-PRICES = {
-    "FedAvg": AVERAGE,
-    "FedAvgM": AVERAGE,
-    "FedAdagrad": AVERAGE,
-    "FedAdam": AVERAGE,
-    "FedYogi": AVERAGE,
-    "FCBAFL": Price(down=2, up=2, passes=6),  # model and gradient both ways; a gradient before and one after the steps
-    "ACFMO": Price(
-        down=3, up=2, passes=9
-    ),  # model; gradient; accelerated model and anchor; model. Steps take two gradients
+CHOSEN: dict[str, dict[str, float]] = {  # what `tune` finds with 20 rounds; lesson 7 goes on with it
+    "FedAvg": {"lr": 0.3},
+    "FedAvgM": {"lr": 0.1, "server_lr": 1.0},
+    "FedAdagrad": {"lr": 0.3, "server_lr": 0.1},
+    "FedAdam": {"lr": 1.0, "server_lr": 0.03},
+    "FedYogi": {"lr": 1.0, "server_lr": 0.03},
+    "FCBAFL": {"lr": 0.03, "eta": 3.0},
+    "ACFMO": {"lr": 0.02, "server_lr": 0.1},
 }
 
 
-def cell(method: str, deadline_s: float, radius_km: float = 0.5, devices: int = PRESENT) -> Scenario:
-    """FCBAFL's radio cell with the participants of a round; what they compute and send is the method's."""
-    price = PRICES[method]
-    bits = price.up * MODEL_BITS
-    return Scenario(
-        devices=devices, radius_km=radius_km, deadline_s=deadline_s, local_iterations=price.passes, payload_bits=bits
+def tries_of_fedavg(rounds: int, seeds: range) -> dict[float, np.ndarray]:
+    """Held-out accuracy of FedAvg for every rate of its grid, one number per seed."""
+    rates = SERVERS["FedAvg"].grid["lr"]
+    runs = [run("FedAvg", seed, rounds, every=rounds, lr=lr) for lr in rates for seed in seeds]
+    last = study.execute([replace(tuning.held_out(each, each.seed, {}), label=each.label) for each in runs]).query(
+        f"round == {rounds}"
     )
+    return {lr: last[last["lr"] == lr].sort_values("seed")["accuracy"].to_numpy() for lr in rates}
 
 
-def plan(method: str, deadline_s: float) -> wireless.Allocation:
-    """The cheapest way for ten participants to make a round of the method in time."""
-    return wireless.joint_optimum(wireless.draw_devices(cell(method, deadline_s), generator(0, "devices")), deadline_s)
+CNN = {
+    "data_set": "mnist",
+    "partitioner": "dirichlet_clients",
+    "clients": 8,
+    "alpha": 0.5,
+    "network": "lenet_tutorial",
+    "samples": 640,
+    "test_samples": 1000,
+}
 
 
-def joules(method: str, deadline_s: float) -> float:
-    """Energy of all participants in one round at the optimal plan; NaN where the deadline cannot be met."""
-    return float(plan(method, deadline_s).energy_j)
+@dataclass(frozen=True)
+class Digits:
+    """A small federation in plain PyTorch: a network, the clients' (inputs, labels), and test samples."""
+
+    model: nn.Module
+    clients: list[tuple[torch.Tensor, torch.Tensor]]
+    x_test: torch.Tensor
+    y_test: torch.Tensor
 
 
-def price_list() -> pd.DataFrame:
-    """What a round of each method asks of one participant, and what all send together."""
-    rows = {name: asdict(price) | {"models sent": price.models} for name, price in PRICES.items()}
-    return pd.DataFrame(rows).T.rename_axis("a round of")
+def digits(seed: int) -> Digits:
+    """MNIST for eight skewed clients, as tensors that a network of PyTorch takes."""
+    federation = federate(**CNN, seed=seed)
+    network = copy.deepcopy(federation.network.layers)
+    layout.load(network, federation.start)
+    x = federation.network.inputs(federation.x).contiguous()
+    clients = [(x[rows], federation.y[rows]) for rows in federation.rows]
+    return Digits(network, clients, federation.network.inputs(federation.x_test).contiguous(), federation.y_test)
 
 
-def energy_prices(deadlines_s: list[float]) -> pd.DataFrame:
-    """Joules of a round of each method at each deadline, "-" where it cannot be met."""
-    rows = {name: {f"{each:g} s": joules(name, each) for each in deadlines_s} for name in PRICES}
-    return (
-        pd.DataFrame(rows).T.rename_axis("joules a round").map(lambda value: "-" if np.isnan(value) else f"{value:.1f}")
-    )
+@torch.no_grad()
+def accuracy(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    """Share of samples that the model gets right."""
+    return float((model(x).argmax(1) == y).float().mean())
 
 
-def bills(frame: pd.DataFrame, target: float) -> pd.DataFrame:
-    """Rounds until the target is first reached, their 95% interval over seeds, and the models sent until then.
-
-    Empty where some seed never gets there.
-    """
-    rows = {}
-    for name, runs in frame.groupby("method", sort=False):
-        arrivals = [rounds_to(one_seed, target) for _, one_seed in runs.groupby("seed")]
-        finished = [rounds for rounds, reached in arrivals if reached]
-        mean, low, high = mean_and_interval(finished) if len(finished) == len(arrivals) else [np.nan] * 3
-        price = PRICES[name].models
-        rows[name] = {"rounds": mean, "low": low, "high": high, "models sent": mean * price}
-        rows[name] |= {"models low": low * price, "models high": high * price, "seeds that arrive": len(finished)}
-    return pd.DataFrame(rows).T.rename_axis(f"to reach {target:.0%}").round(1)
-
-
-def mean_and_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean and the two ends of its 95% interval; of a single value the value."""
-    found = estimate(np.array(values))
-    return found.mean, *(found.interval() or (found.mean, found.mean))
-
-
-def mean_bill(bills: list[int | None]) -> str:
-    """The mean of the seeds' bills; "never" where one of them has none."""
-    due = [bill for bill in bills if bill is not None]
-    return f"{np.mean(due):.0f}" if len(due) == len(bills) else "never"
-
-
-BAND_HZ, POWER_W = 1e6, 0.5
-
-
-def sending_j(share: float, snr: float, bits: float = 5e5) -> float:
-    """Joules for sending `bits` on a share of the band; `snr` is signal to noise on the whole band."""
-    return POWER_W * bits / (share * BAND_HZ * log2(1 + snr / share))
-
-
-def snr_at(distance_km: float) -> float:
-    """Signal to noise on the whole band at a distance, with the path loss of the paper and no fading."""
-    noise_w = BAND_HZ * WATT_PER_DBM * 10 ** (Scenario.noise_dbm_per_hz / 10)
-    return float(POWER_W * wireless.path_gain(distance_km) / noise_w)
-
-
-def three_plans(scenario: Scenario, seed: int) -> tuple[pd.DataFrame, str]:
-    """Joules of sending and computing when everybody hurries, when everybody is just in time, and at the optimum."""
-    devices, deadline_s = wireless.draw_devices(scenario, generator(seed, "devices")), scenario.deadline_s
-    equal, optimum = wireless.equal_share(devices), wireless.joint_optimum(devices, deadline_s)
-    slowest = wireless.optimal_frequency(devices, equal, deadline_s)
-    late = int(np.isnan(slowest).sum())
-    slowest = np.where(np.isnan(slowest), devices.frequency_max_hz, slowest)
-    plans = {
-        "equal shares,\nfull speed": (equal, devices.frequency_max_hz),
-        "equal shares,\njust in time": (equal, slowest),
-        "optimal shares\nand speeds": (optimum.share, optimum.frequency_hz),
-    }
-    rows = {
-        name: {
-            "sending": wireless.transmit_energy_j(devices, share).sum(),
-            "computing": wireless.compute_energy_j(devices, speed).sum(),
-        }
-        for name, (share, speed) in plans.items()
-    }
-    text = f"Equal shares make {late} of {scenario.devices} devices late. {optimum.feasibility.explain()}"
-    return pd.DataFrame(rows).T, text
-
-
-def plans_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The bars in numbers, with what each plan saves."""
-    total = frame.sum(axis=1, skipna=False)
-    table = frame.assign(total=total).round(1)
-    for position, rival in enumerate(("first", "second")):
-        saved = 100 * (1 - total / total.iloc[position])
-        table[f"saved on the {rival}, %"] = ["" if row <= position else f"{each:.1f}" for row, each in enumerate(saved)]
-    return table.rename(index=lambda name: name.replace("\n", " ")).rename_axis("plan")
-
-
-def whole_cell(deadline_s: float, radius_km: float, devices: int) -> Scenario:
-    """FCBAFL's cell as the paper has it: twenty iterations, model and gradient in 500,000 bits."""
-    return Scenario(devices=devices, radius_km=radius_km, deadline_s=deadline_s)
-
-
-ENERGY_J, TIME_S = 150.0, 120.0  # what all participants together may spend, and how long everything may take
-
-
-def longest_training(method: str) -> tuple[float, int]:
-    """The deadline (to a tenth of a second) with which both budgets pay for most rounds, and how many these are."""
-    deadlines_s = np.arange(20, 301) / 10
-    devices = wireless.draw_devices(cell(method, deadlines_s[0]), generator(0, "devices"))
-    energy_j = wireless.joint_optimum(devices[None], deadlines_s).energy_j
-    rounds = np.floor(np.nan_to_num(np.minimum(TIME_S / deadlines_s, ENERGY_J / energy_j)) + 1e-9)
-    longest = np.flatnonzero(rounds == rounds.max())[-1]  # among equals, the deadline that needs least energy
-    return float(deadlines_s[longest]), int(rounds[longest])
-
-
-DEADLINES_S = [4, 5, 6, 8, 10, 12, 15]  # of the price list
-
-
-def numbers_of(method: str) -> set[float]:
-    """What the lesson tells about a method's cost: models and passes per round, joules as printed, most rounds."""
-    price = PRICES[method]
-    told = [joules(method, deadline_s) for deadline_s in DEADLINES_S]
-    printed = {round(energy_j, digits) for energy_j in told if not np.isnan(energy_j) for digits in (0, 1)}
-    return printed | {float(price.models), float(price.passes), float(longest_training(method)[1])}
-
-
-def outcome(choice: dict, frame: pd.DataFrame) -> pd.DataFrame:
-    """What the choice would have reached, and what every method would with its longest training."""
-    rows = {f"your choice: {choice['method']}": (choice["method"], choice["deadline_s"], choice["rounds"])}
-    rows |= {name: (name, *longest_training(name)) for name in PRICES}
-    last = frame["round"].max()
-    found = {}
-    for label, (name, deadline_s, rounds) in rows.items():
-        reached = 100 * frame[(frame["method"] == name) & (frame["round"] == min(rounds, last))]["accuracy"]
-        spent = {"seconds": rounds * deadline_s, "joules": rounds * joules(name, deadline_s)}
-        mean, low, high = mean_and_interval(reached)
-        scores = {"accuracy, %": mean, "95% from": low, "to": high}
-        found[label] = {"deadline, s": deadline_s, "rounds": rounds} | spent | scores
-    return pd.DataFrame(found).T.astype({"rounds": int}).round(1)
+def librarys_accuracy(seed: int, rounds: int, **work) -> float:
+    """What the library's FedAvg reaches on the same clients, with minibatches of its own."""
+    frame = simulate(create("fedavg", **work), federate(**CNN, seed=seed), rounds, every=rounds, bar=False)
+    return float(frame["accuracy"].iloc[-1])
