@@ -114,6 +114,7 @@ def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.
 def method_leads(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """By how much the first method ends above the second, by data set and partition, and that minus the iid lead."""
     table = rows.pivot_table(index=["data_set", "partition", "seed"], columns="method", values="accuracy")
+    table = table.reindex(columns=[first, second])
     leads = (table[first] - table[second]).rename("lead").reset_index().rename(columns={"partition": "place"})
     iid = leads[leads["place"] == "iid"].set_index(["data_set", "seed"])["lead"].rename("iid")
     skewed = leads[leads["place"] != "iid"].join(iid, on=["data_set", "seed"])
@@ -294,30 +295,37 @@ def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame
 # Equal budgets
 
 
-def at_equal_budgets(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of each run when it has spent what the cheapest method of its cell spends in all its rounds.
+def equal_budgets(methods: list[str], rounds: int, per_round: pd.DataFrame) -> pd.DataFrame:
+    """The rounds that each method can afford when all have what the thriftiest spends in `rounds` rounds.
 
-    One row per run and currency. Left out of a currency are methods that spend nothing in it (the ring does not use the
-    cloud) and runs whose first round costs more than the budget.
+    One row per currency and method. Left out of a currency are methods that spend nothing in it (the ring does not use
+    the cloud) and those whose first round costs more than the budget.
     """
     rows = []
-    for _, cell in curves[curves["method"] != "Centralized"].groupby(["data_set", "partition"], sort=False):
-        last = cell.groupby("method", sort=False)["round"].max()
-        for currency in CURRENCIES:
-            price = per_round[currency].reindex(last.index)
-            totals = (price * last)[price > 0]
-            rows += [
-                _at_budget(runs, currency, totals.min(), price[method])
-                for method, runs in cell.groupby("method", sort=False)
-                if method in totals
-            ]
-    return pd.concat(rows, ignore_index=True)
+    for currency in CURRENCIES:
+        price = per_round.loc[methods, currency]
+        budget = rounds * price[price > 0].min()
+        affordable = {method: int(budget / cost + 1e-9) for method, cost in price.items() if cost > 0}
+        rows += [
+            {"currency": currency, "method": method, "budget": budget, "length": length}
+            for method, length in affordable.items()
+            if length
+        ]
+    return pd.DataFrame(rows)
 
 
-def _at_budget(runs: pd.DataFrame, currency: str, budget: float, price: float) -> pd.DataFrame:
-    affordable = runs[(runs["round"] > 0) & (runs["round"] * price <= budget + 1e-9)]
-    last = affordable.loc[affordable.groupby(KEYS, sort=False)["round"].idxmax()]
-    return last[[*KEYS, "round", "accuracy"]].assign(currency=currency, budget=budget)
+def lengths(budgets: pd.DataFrame) -> dict[str, list[int]]:
+    """The rounds for which each method must be run, for `experiments.whole_schedules`."""
+    return {str(method): sorted(rows["length"].unique().tolist()) for method, rows in budgets.groupby("method")}
+
+
+def at_equal_budgets(curves: pd.DataFrame, budgets: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of each run at the end of its own schedule, one row per run and currency in which it spends the budget.
+
+    `curves` are those of `experiments.whole_schedules`.
+    """
+    finished = ends(curves, [*KEYS, "length"])
+    return budgets.merge(finished, on=["method", "length"])
 
 
 def priced(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
@@ -370,8 +378,9 @@ def printed_table2() -> pd.DataFrame:
 
 
 def printed_table3() -> pd.DataFrame:
-    """Table III: star and hierarchical methods, and those that pass models on."""
-    return pd.concat([ledger.printed("fedsr/table3"), ledger.printed("fedsr/table3-rings")], ignore_index=True)
+    """Table III: star and hierarchical methods, the ring, and FedSR."""
+    parts = [ledger.printed(f"fedsr/{id}") for id in ("table3", "table3-ring", "table3-fedsr")]
+    return pd.concat(parts, ignore_index=True)
 
 
 def printed_targets() -> dict[str, float]:
