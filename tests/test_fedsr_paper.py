@@ -337,9 +337,38 @@ def test_spending_is_counted_to_the_target_and_one_round_further_for_what_never_
     ]
     assert np.isnan(found.loc["FedAvg", "transfers"])
     assert found.loc["FedAvg", ["rounds_at_least", "transfers_at_least"]].tolist() == [3, 120]
+    halves = reaching(curve("FedAvg", [0.1, 0.3, 0.5]), curve("FedAvg", [0.1, 0.9], seed=1), curve("FedSR", [0.1, 0.9]))
+    assert halves.set_index("method")["transfers"].notna().groupby("method").any().to_dict() == {
+        "FedAvg": False,
+        "FedSR": True,
+    }
     words = results.spent(reaching(curve("FedAvg", [0.1, 0.3, 0.5]), curve("FedAvg", [0.1, 0.9], seed=1)))
     assert words.loc["FedAvg", "rounds"] == "> 2 (1 to 3)"
     assert results.spent(reaching(curve("FedSR", [0.1, 0.92]))).loc["FedSR", "rounds"] == "1"
+
+
+def test_mean_rounds_come_with_an_interval_and_say_if_a_run_never_arrives():
+    runs = [curve("FedAvg", [0.1] * rounds + [0.9], seed=seed) for seed, rounds in enumerate((10, 12, 14))]
+    told = results.mean_rounds(reaching(*runs), "FedAvg")
+    assert told == "12.0 rounds (95% interval: 7.0 to 17.0)"  # 12 +- 4.30 * 2 / sqrt(3)
+    assert results.mean_rounds(reaching(*runs), "MOON") == "not run"
+    assert results.mean_rounds(reaching(curve("MOON", [0.1, 0.2])), "MOON") == "at least 2.0 rounds"
+
+
+def test_a_jumpy_run_settles_later_than_it_arrives():
+    jumpy, steady = curve("FedAvg", [0.1, 0.92, 0.5, 0.91, 0.95]), curve("FedSR", [0.1, 0.5, 0.9, 0.9, 0.93])
+    falls = curve("MOON", [0.1, 0.92, 0.95, 0.95, 0.8])
+    frame = results.settled(pd.concat([jumpy, steady, falls]), 0.9).set_index("method")
+    assert frame["first"].to_dict() == {"FedAvg": 1, "FedSR": 2, "MOON": 1}
+    assert frame["settled"].to_dict() == {"FedAvg": 3, "FedSR": 2, "MOON": 5}
+    assert frame["stays"].to_dict() == {"FedAvg": True, "FedSR": True, "MOON": False}
+    assert results.settled_text(frame.reset_index()).loc["MOON"].tolist() == ["1", "> 5"]
+
+
+def test_the_printed_algorithm_is_shown_beside_fedsr_seed_by_seed():
+    runs = [curve("FedSR", [0.1, 0.2, 0.95]), curve("FedSR as printed", [0.1, 0.2, 0.3, 0.95])]
+    assert results.literal_difference(reaching(*runs)).loc["more as printed", "rounds"] == "1"
+    assert results.literal_difference(reaching(runs[0])).index.tolist() == ["FedSR"]
 
 
 def test_a_round_is_priced_by_hand():
@@ -528,6 +557,7 @@ def test_inequality_19_fails_for_unequal_rings_and_17_without_convexity():
 
 def test_algorithm_1_as_printed_makes_a_pass_too_many():
     assert audits.algorithm1()["found"].tolist()[:2] == [6, 23]
+    assert audits.literal_costs()[["printed", "found"]].to_numpy().tolist() == [[5, 6], ["0 of 20", "1 of 24"]]
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from fedlib.algorithms.hierfavg import HierFAVG
 from fedlib.algorithms.ring import Ring
 from fedlib.judging import ledger, transfers
 from fedlib.judging.curves import rounds_to
+from fedlib.judging.statistics import estimate
 from fedlib.papers.fedsr.experiments import (
     CANDIDATES,
     CHOSEN_INPUTS,
@@ -146,6 +147,11 @@ def in_percent(shares: dict[str, float]) -> str:
     return "; ".join(f"{name} {share:.1%}" for name, share in shares.items())
 
 
+def percent(share: float) -> str:
+    """0.9 -> 90%."""
+    return f"{share:.0%}"
+
+
 def printed_central(data_sets: list[str]) -> dict[str, float]:
     """Table II's centralised accuracies as shares."""
     rows = printed_table2().query("method == 'Centralized' and partition == 'iid'").set_index("data_set")["printed"]
@@ -229,8 +235,9 @@ def of_table3(curves: pd.DataFrame) -> pd.DataFrame:
 def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.DataFrame) -> pd.DataFrame:
     """What each run spends in each currency until it reaches its data set's target.
 
-    A run that never does counts with one round more than it had, a lower bound: `reached` is false, and `transfers`,
-    which is compared with the printed number, is blank.
+    A run that never does counts with one round more than it had, a lower bound, and `reached` is false. `transfers`,
+    which is compared with the printed number, is blank for all seeds of a method of which one never arrives: the mean
+    of the others would flatter it.
     """
     rows = []
     for labels, run in curves[curves["data_set"].isin(targets)].groupby(KEYS, sort=False):
@@ -239,7 +246,8 @@ def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.Data
         spent = {at_least(name): rounds * float(per_round.loc[names["method"], name]) for name in per_round}
         rows.append(names | {"target": targets[names["data_set"]], "reached": reached} | spent)
     frame = pd.DataFrame(rows, columns=[*KEYS, "target", "reached", *map(at_least, per_round)])
-    return frame.assign(transfers=frame["transfers_at_least"].where(frame["reached"]))
+    all_arrive = frame.groupby(KEYS[:3], sort=False)["reached"].transform("all")
+    return frame.assign(transfers=frame["transfers_at_least"].where(all_arrive))
 
 
 def at_least(currency: str) -> str:
@@ -256,10 +264,63 @@ def spent(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis("method")
 
 
+def mean_rounds(frame: pd.DataFrame, method: str) -> str:
+    """For reading: "22.4 rounds (95% interval: 10.1 to 34.7)"; "at least" if some seeds never arrive."""
+    runs = frame[frame["method"] == method]
+    if runs.empty:
+        return "not run"
+    seen = estimate(runs["rounds_at_least"])
+    interval = seen.interval()
+    spread = f" (95% interval: {interval[0]:.1f} to {interval[1]:.1f})" if interval else ""
+    return f"{'' if runs['reached'].all() else 'at least '}{seen.mean:.1f} rounds{spread}"
+
+
 def _mean_and_range(values: pd.Series) -> str:
     """7 (5 to 11); a single value alone."""
     spread = f" ({values.min():.0f} to {values.max():.0f})" if len(values) > 1 else ""
     return f"{values.mean():.0f}{spread}"
+
+
+def literal_difference(frame: pd.DataFrame) -> pd.DataFrame:
+    """`spent` of FedSR and of Algorithm 1 as printed, and how much more the latter spends, seed by seed."""
+    both = frame[frame["method"].isin(["FedSR", LITERAL])]
+    numbers = [at_least(name) for name in (*CURRENCIES, WORK)]
+    by_seed = {method: rows.set_index("seed")[numbers] for method, rows in both.groupby("method")}
+    if len(by_seed) < 2:
+        return spent(both)
+    more = (by_seed[LITERAL] - by_seed["FedSR"]).dropna()
+    reached = both.groupby("seed")["reached"].all().reindex(more.index)
+    difference = more.reset_index().assign(method="more as printed", reached=reached.to_numpy())
+    return spent(pd.concat([both, difference], ignore_index=True))
+
+
+def settled(curves: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The first round of each run at the target, and the first from which on its accuracy never falls below it.
+
+    A run that never gets there, or ends below, counts with one round more than it had; `reached` and `stays` say so.
+    """
+    rows = []
+    for labels, run in curves.groupby(KEYS, sort=False):
+        first, reached = rounds_to(run, target)
+        below = run.loc[run["accuracy"] < target, "round"].max()  # round 0, before training, is one of them
+        after = run.loc[run["round"] > below, "round"]
+        stays = len(after) > 0
+        names = dict(zip(KEYS, labels, strict=True))
+        settles = int(after.min() if stays else below + 1)
+        rows.append(names | {"first": first, "reached": reached, "settled": settles, "stays": stays})
+    return pd.DataFrame(rows)
+
+
+def settled_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """For reading: mean (least to most) over seeds of `settled`, by method; ">" if some seeds never arrive or stay."""
+    rows = {}
+    for method, runs in frame.groupby("method", sort=False):
+        words = {"first at the target": ("first", "reached"), "stays there from": ("settled", "stays")}
+        rows[method] = {
+            name: ("" if runs[done].all() else "> ") + _mean_and_range(runs[value])
+            for name, (value, done) in words.items()
+        }
+    return pd.DataFrame(rows).T.rename_axis("method")
 
 
 def against_print(frame: pd.DataFrame) -> pd.DataFrame:
