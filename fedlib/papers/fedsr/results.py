@@ -147,11 +147,6 @@ def in_percent(shares: dict[str, float]) -> str:
     return "; ".join(f"{name} {share:.1%}" for name, share in shares.items())
 
 
-def percent(share: float) -> str:
-    """0.9 -> 90%."""
-    return f"{share:.0%}"
-
-
 def printed_central(data_sets: list[str]) -> dict[str, float]:
     """Table II's centralised accuracies as shares."""
     rows = printed_table2().query("method == 'Centralized' and partition == 'iid'").set_index("data_set")["printed"]
