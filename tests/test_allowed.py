@@ -33,6 +33,7 @@ NAMED = pytest.mark.parametrize(
 
 MAY_BE_EMPTY = (  # all of them; none; none is given; MNIST only
     *("fedgs.comparison.methods", "fedgs.comparison.few", "fedacs.comparison.targets", "fedsr.ring_idea.cnn_data"),
+    *("fedsr.comparison.few_partitions", "fedsr.images.control_data"),
 )
 
 

@@ -32,7 +32,7 @@ def report(folder, id: str, supports: bool = True, **parameters) -> None:
 def test_the_story_has_sentence_needs_comparisons_verdict_and_data(told, tmp_path):
     report(tmp_path / "reports" / "desk", CLAIM)
     story = told(CLAIM)
-    assert "says     The accuracy rises with the share of devices in a ring" in story
+    assert "says     On CIFAR-10, the accuracy rises with the share of devices in a ring" in story
     assert "share_rounds 40, has 40: met. a longer ring takes more steps per round" in story
     assert story.count("  holds") == 6 and "share 0.1 to 0.2, iid" in story and "n 5" in story
     assert "verdict  reproduced" in story

@@ -454,7 +454,7 @@ PAPER = {label: label.removesuffix("-optimization").lower() for label in NAMES}
 def test_the_printed_table_iii_divides_into_whole_rounds_of_the_topology():
     paper = ledger.load("fedsr")
     printed = {}
-    for id in ("fedsr/table3", "fedsr/table3-rings"):
+    for id in ("fedsr/table3", "fedsr/table3-ring", "fedsr/table3-fedsr"):
         (block,) = paper.entry(id).blocks
         printed |= block.printed
     assert set(printed) == set(PAPER)

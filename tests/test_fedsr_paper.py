@@ -27,7 +27,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.mark.parametrize(
     ("id", "numbers"),
-    [("table1", 16), ("table2", 35), ("table2-images", 105), ("table3", 15), ("table3-rings", 8), ("table4", 24)],
+    [
+        ("table1", 16),
+        ("table2", 35),
+        ("table2-images", 105),
+        ("table3", 15),
+        ("table3-ring", 4),
+        ("table3-fedsr", 4),
+        ("table4", 24),
+    ],
 )
 def test_every_cell_of_the_tables_is_recorded(id, numbers):
     assert ledger.printed(f"fedsr/{id}")["printed"].notna().sum() == numbers
@@ -59,13 +67,16 @@ def test_claims_read_columns_that_the_notebooks_write():
         "fedsr/time-race": results.against_rivals(raced, ("FedAvg",)),
         "fedsr/print-distance": results.against_print(raced),
         "fedsr/standardised": results.against_print(raced),
-        "fedsr/currencies": results.at_equal_budgets(curve("FedSR", [0.1, 0.5]), results.prices(20)),
+        "fedsr/currencies": results.at_equal_budgets(
+            curve("FedSR", [0.1, 0.5]).assign(length=1), results.equal_budgets(["FedSR"], 1, results.prices(20))
+        ),
     }
     ends = {"data_set", "partition", "method", "accuracy", "cell", "guess"}
     columns = {id: set(frame) for id, frame in written.items()} | {
         **dict.fromkeys(("fedsr/table1", "fedsr/table2", "fedsr/table2-images", "fedsr/long"), ends),
         "fedsr/fig3": {*ends, "early"},
-        "fedsr/ring-leads": {"data_set", "place", "seed", "lead"},
+        **{f"fedsr/{id}": {"data_set", "place", "seed", "lead"} for id in ("ring-leads", "image-leads")},
+        "fedsr/table2-leads": {"data_set", "place", "seed", "lead", "rival"},
         "fedsr/star-losses": {"judged", "partition", "method", "data_set"},
         "fedsr/fig7": {"sum_of_squares", "partition"},
         "fedsr/fig9": {"accuracy", "kind", "epochs", "partition"},
@@ -83,10 +94,19 @@ def test_claims_read_columns_that_the_notebooks_write():
 
 def test_the_plan_adds_up_to_what_its_config_says():
     plan = experiments.plan()
-    assert plan.loc["together", "core-hours"] == pytest.approx(13.8)
+    assert plan.loc["together", "core-hours"] == pytest.approx(17.2)
     text = (ROOT / "conf" / "paper" / "fedsr.yaml").read_text(encoding="utf-8")
-    assert "Together 13.8 core-hours" in text
-    assert sum(runs for _, _, runs, _ in experiments.BLOCKS) == sum(int(n) for n in re.findall(r"(\d+) runs", text))
+    assert "Together 17.2 core-hours" in text
+    assert [runs for *_, runs, _ in experiments.BLOCKS] == [int(n) for n in re.findall(r"(\d+) runs", text)]
+    assert [hours for *_, hours in experiments.BLOCKS] == [float(n) for n in re.findall(r" runs +([\d.]+) h", text)]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "notebooks" / "fedsr").glob("*.ipynb")), ids=lambda file: file.stem)
+def test_a_notebook_announces_the_hours_of_its_blocks(file):
+    opening = "".join(json.loads(file.read_text(encoding="utf-8"))["cells"][0]["source"])
+    (announced,) = re.findall(r"projected: ([\d.]+) core-hours", opening)
+    name = file.stem.split("_", 1)[1]
+    assert float(announced) == pytest.approx(sum(hours for _, page, *_, hours in experiments.BLOCKS if page == name))
 
 
 # --- the runs ---------------------------------------------------------------------------------------------------------
@@ -317,9 +337,38 @@ def test_spending_is_counted_to_the_target_and_one_round_further_for_what_never_
     ]
     assert np.isnan(found.loc["FedAvg", "transfers"])
     assert found.loc["FedAvg", ["rounds_at_least", "transfers_at_least"]].tolist() == [3, 120]
+    halves = reaching(curve("FedAvg", [0.1, 0.3, 0.5]), curve("FedAvg", [0.1, 0.9], seed=1), curve("FedSR", [0.1, 0.9]))
+    assert halves.set_index("method")["transfers"].notna().groupby("method").any().to_dict() == {
+        "FedAvg": False,
+        "FedSR": True,
+    }
     words = results.spent(reaching(curve("FedAvg", [0.1, 0.3, 0.5]), curve("FedAvg", [0.1, 0.9], seed=1)))
     assert words.loc["FedAvg", "rounds"] == "> 2 (1 to 3)"
     assert results.spent(reaching(curve("FedSR", [0.1, 0.92]))).loc["FedSR", "rounds"] == "1"
+
+
+def test_mean_rounds_come_with_an_interval_and_say_if_a_run_never_arrives():
+    runs = [curve("FedAvg", [0.1] * rounds + [0.9], seed=seed) for seed, rounds in enumerate((10, 12, 14))]
+    told = results.mean_rounds(reaching(*runs), "FedAvg")
+    assert told == "12.0 rounds (95% interval: 7.0 to 17.0)"  # 12 +- 4.30 * 2 / sqrt(3)
+    assert results.mean_rounds(reaching(*runs), "MOON") == "not run"
+    assert results.mean_rounds(reaching(curve("MOON", [0.1, 0.2])), "MOON") == "at least 2.0 rounds"
+
+
+def test_a_jumpy_run_settles_later_than_it_arrives():
+    jumpy, steady = curve("FedAvg", [0.1, 0.92, 0.5, 0.91, 0.95]), curve("FedSR", [0.1, 0.5, 0.9, 0.9, 0.93])
+    falls = curve("MOON", [0.1, 0.92, 0.95, 0.95, 0.8])
+    frame = results.settled(pd.concat([jumpy, steady, falls]), 0.9).set_index("method")
+    assert frame["first"].to_dict() == {"FedAvg": 1, "FedSR": 2, "MOON": 1}
+    assert frame["settled"].to_dict() == {"FedAvg": 3, "FedSR": 2, "MOON": 5}
+    assert frame["stays"].to_dict() == {"FedAvg": True, "FedSR": True, "MOON": False}
+    assert results.settled_text(frame.reset_index()).loc["MOON"].tolist() == ["1", "> 5"]
+
+
+def test_the_printed_algorithm_is_shown_beside_fedsr_seed_by_seed():
+    runs = [curve("FedSR", [0.1, 0.2, 0.95]), curve("FedSR as printed", [0.1, 0.2, 0.3, 0.95])]
+    assert results.literal_difference(reaching(*runs)).loc["more as printed", "rounds"] == "1"
+    assert results.literal_difference(reaching(runs[0])).index.tolist() == ["FedSR"]
 
 
 def test_a_round_is_priced_by_hand():
@@ -331,6 +380,7 @@ def test_a_round_is_priced_by_hand():
         "FedAvg, E = 1": [1, 1, 40, 40, 1 + 0.5 * 2],
         "HierFAVG": [5, 5, 110, 10, 5 + 0.5 * 12],
         "ring-optimization": [5, 100, 20, 0, 100 + 0.5 * 20],
+        "ring-optimization, E = 1": [1, 20, 20, 0, 20 + 0.5 * 20],
         "FedSR": [5, 20, 110, 10, 20 + 0.5 * 23],
         "FedSR as printed": [6, 24, 130, 10, 24 + 0.5 * 27],
     }
@@ -339,20 +389,29 @@ def test_a_round_is_priced_by_hand():
 
 
 def test_equal_budgets_are_those_of_the_thriftier_method():
-    """FedSR makes 20 epochs in a row a round, FedAvg 5: after four rounds FedAvg has spent what FedSR spends in one."""
-    runs = pd.concat([curve("FedSR", [0.1, 0.4, 0.5, 0.6, 0.7]), curve("FedAvg", [0.1, 0.2, 0.3, 0.35, 0.38])])
-    equal = results.at_equal_budgets(runs, results.prices(20)).set_index(["currency", "method"])
-    assert equal.loc[("rounds", "FedSR"), "accuracy"] == 0.7 and equal.loc[("rounds", "FedAvg"), "accuracy"] == 0.38
-    assert (
-        equal.loc[("epochs in a row", "FedSR"), "round"] == 1 and equal.loc[("epochs in a row", "FedAvg"), "round"] == 4
-    )
-    assert (
-        equal.loc[("load of the cloud", "FedSR"), "round"] == 4
-        and equal.loc[("load of the cloud", "FedAvg"), "round"] == 1
-    )
-    assert equal.loc[("transfers", "FedSR"), "round"] == 1  # 160 models buy one round of 110
-    short = results.at_equal_budgets(runs[runs["round"] <= 3], results.prices(20)).set_index(["currency", "method"])
-    assert ("epochs in a row", "FedSR") not in short.index, "15 epochs in a row buy no round of FedSR"
+    """Of 100 rounds FedAvg's 500 epochs in a row buy 25 rounds of FedSR, its 4000 models 36, its waiting time 16."""
+    budgets = results.equal_budgets(["FedSR", "FedAvg"], 100, results.prices(20))
+    assert results.lengths(budgets) == {"FedAvg": [25, 100], "FedSR": [16, 25, 36, 100]}
+    bought = budgets.pivot(index="currency", columns="method", values="length")
+    assert bought.loc["epochs in a row"].tolist() == [100, 25] and bought.loc["load of the cloud"].tolist() == [25, 100]
+    assert bought.loc["transfers", "FedSR"] == 36 and bought.loc["waiting time", "FedSR"] == 16
+    short = results.equal_budgets(["FedSR", "FedAvg"], 3, results.prices(20))
+    assert set(short[short["method"] == "FedSR"]["currency"]) == {"rounds", "transfers", "load of the cloud"}
+
+
+def test_at_an_equal_budget_each_side_ends_a_schedule_of_its_own():
+    budgets = results.equal_budgets(["FedSR", "FedAvg"], 4, results.prices(20))
+    runs = experiments.whole_schedules(MNIST, "xi=2", results.lengths(budgets), range(2))
+    assert {(run.label["method"], run.rounds, run.options["schedule"]) for run in runs} == {
+        *[("FedAvg", rounds, rounds) for rounds in (1, 4)],
+        *[("FedSR", rounds, rounds) for rounds in (1, 4)],
+    }
+    ends = {("FedAvg", 1): 0.2, ("FedAvg", 4): 0.4, ("FedSR", 1): 0.5, ("FedSR", 4): 0.7}
+    curves = [curve(method, [0.1] * rounds + [end]).assign(length=rounds) for (method, rounds), end in ends.items()]
+    equal = results.at_equal_budgets(pd.concat(curves), budgets).set_index(["currency", "method"])["accuracy"]
+    assert equal["rounds"].to_dict() == {"FedSR": 0.7, "FedAvg": 0.4}
+    assert equal["epochs in a row"].to_dict() == {"FedSR": 0.5, "FedAvg": 0.4}
+    assert equal["load of the cloud"].to_dict() == {"FedSR": 0.7, "FedAvg": 0.2}
 
 
 def test_the_ring_has_no_line_where_the_cloud_is_the_currency():
@@ -499,6 +558,7 @@ def test_inequality_19_fails_for_unequal_rings_and_17_without_convexity():
 
 def test_algorithm_1_as_printed_makes_a_pass_too_many():
     assert audits.algorithm1()["found"].tolist()[:2] == [6, 23]
+    assert audits.literal_costs()[["printed", "found"]].to_numpy().tolist() == [[5, 6], ["0 of 20", "1 of 24"]]
 
 
 # --- drawings ---------------------------------------------------------------------------------------------------------

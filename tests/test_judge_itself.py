@@ -155,6 +155,7 @@ def fedsr_ends(id: str) -> pd.DataFrame:
         ("claim-xi4-close-images", "table2-images", "2 of 2"),
         ("claim-above-fedavg-images", "table2-images", "2 of 2"),
         ("claim-long-above", "long", "1 of 1"),
+        ("claim-long-near-ring", "long", "1 of 1"),
     ],
 )
 def test_fedsrs_tables_of_accuracy_say_what_its_text_says(claim, data, held):
@@ -165,7 +166,8 @@ def test_fedsrs_tables_of_accuracy_say_what_its_text_says(claim, data, held):
 
 def fedsr_costs() -> pd.DataFrame:
     """Table III in every currency; MOON never arrives on CIFAR-100, so it has spent a round more than 500 at least."""
-    sent = pd.concat([table("fedsr/table3"), table("fedsr/table3-rings")]).assign(reached=True)
+    parts = [table(f"fedsr/{id}") for id in ("table3", "table3-ring", "table3-fedsr")]
+    sent = pd.concat(parts).assign(reached=True)
     never = {"method": "MOON", "data_set": "cifar100", "transfers": 501 * 40.0, "reached": False}
     sent = pd.concat([sent, pd.DataFrame([never])], ignore_index=True)
     per_round = fedsr.prices(20)
@@ -179,6 +181,11 @@ def test_fedsrs_other_tables_say_what_its_text_says():
     assert said("fedsr/claim-xi2-worst", fedsr.lost_against_iid(ends)) == "reproduced"
     leads = fedsr.method_leads(table("fedsr/table1"), "ring-optimization", "FedAvg")
     assert said("fedsr/claim-ring-heterogeneity", leads) == "reproduced"
+    rivals = ("FedAvg", "FedProx", "HierFAVG")
+    leads = pd.concat([fedsr.method_leads(ends, "FedSR", rival).assign(rival=rival) for rival in rivals])
+    assert said("fedsr/claim-lead-heterogeneity", leads) == "reproduced"
+    leads = fedsr.method_leads(table("fedsr/table2-images"), "FedSR", "FedAvg")
+    assert said("fedsr/claim-lead-fashion", leads) == "reproduced"
     for claim in ("transfers", "transfers-mnist", "cloud-load", "faster-than-ring"):
         assert said(f"fedsr/claim-{claim}", fedsr_costs()) == "reproduced"
     assert said("fedsr/claim-scalability", table("fedsr/table4").assign(guess=0.1)) == "reproduced"

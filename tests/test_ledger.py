@@ -317,7 +317,8 @@ def test_exact_numbers_need_no_seeds():
 def test_a_blank_is_no_measurement():
     nothing = {"label": "Ours, 5", "reported": 90, "measured": None, "interval": None, "n": 0, "verdict": "not run"}
     assert cell(90, []) == nothing | {"why": ""}
-    assert cell(90, [np.nan])["verdict"] == "not run"
+    assert cell(90, [np.nan])["verdict"] == "not comparable" and cell(90, [np.nan])["why"] == ledger.INCOMPLETE
+    assert cell(90, [np.nan], setting={"rounds": 500})["verdict"] == "not run"
     assert cell(90, [np.nan, 95.0])["measured"] == 95.0
 
 

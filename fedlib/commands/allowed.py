@@ -81,7 +81,10 @@ PARTITION = Allowed(
 )
 FEDSR_METHODS = ("Centralized", "FedAvg", "FedProx", "MOON", "HierFAVG", "ring-optimization", "FedSR")
 FEDSR_DATA = ("mnist", "fashion_mnist", "cifar10", "cifar100")
-FEDSR_VARIANTS = ("FedAvg, E = 1", "FedProx, E = 1", "MOON, E = 1", "FedSR, R = 1", "FedSR as printed")
+FEDSR_VARIANTS = (
+    *("FedAvg, E = 1", "FedProx, E = 1", "MOON, E = 1", "ring-optimization, E = 1"),
+    *("FedSR, R = 1", "FedSR as printed"),
+)
 FEDGS_RIVALS = (
     *("FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
     *("FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single", "FedAvgM", "FedAdagrad", "FedAdam", "FedYogi"),
@@ -115,7 +118,7 @@ POSITIVES = (
     *("ratio", "bandwidth", "snr", "step", "selecting"),
 )
 ALLOWED: dict[str, Allowed] = {
-    "seed": Allowed(int, least=0, most=2**32 - 1),
+    **dict.fromkeys(("seed", "race_seed"), Allowed(int, least=0, most=2**32 - 1)),
     **dict.fromkeys(COUNTS, COUNT),
     **dict.fromkeys(("head_start", "presampled", "polished", "gradient_rounds", "later"), Allowed(int, least=0)),
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
@@ -134,7 +137,10 @@ ALLOWED: dict[str, Allowed] = {
     "race_data": replace(IMAGES, names=FEDSR_DATA, drop_ins=False, including=("mnist",)),
     "check_data": replace(IMAGES, names=FEDSR_DATA[:3], drop_ins=False),
     "transfer_epochs": NOT_NEGATIVE,
-    **dict.fromkeys(("partitions", "cnn_partitions", "tuned_partitions"), PARTITION),
+    **dict.fromkeys(("partitions", "cnn_partitions", "moon_partitions"), PARTITION),
+    "few_partitions": replace(PARTITION, lengths=(0, inf)),
+    "few_methods": Allowed(str, names=FEDSR_METHODS[1:]),
+    "control_data": replace(IMAGES, names=FEDSR_DATA[1:], drop_ins=False, lengths=(0, inf)),
     "cnn_methods": Allowed(str, names=FEDSR_METHODS),
     "crowd_methods": Allowed(str, names=FEDSR_METHODS[1:]),
     "long_methods": Allowed(str, names=(*FEDSR_METHODS, *FEDSR_VARIANTS)),
@@ -181,9 +187,14 @@ RULES: dict[str, tuple[str, ...]] = {
     "fedsr.comparison": (
         "2 * devices <= min(samples or 60000, race_samples or 50000)",
         "race_rounds <= schedule",
-        "set(tuned_partitions) <= set(partitions)",
+        "set(moon_partitions) <= set(partitions)",
+        "not set(few_partitions) & set(partitions)",
     ),
-    "fedsr.images": ("2 * devices <= (samples or 50000)", "devices <= (check_samples or 50000)"),
+    "fedsr.images": (
+        "2 * devices <= (samples or 50000)",
+        "devices <= (check_samples or 50000)",
+        "set(control_data) <= set(cnn_data)",
+    ),
     "fedsr.sensitivity": (
         "4 * devices <= (samples or 60000)",
         "4 * share_devices <= (share_samples or 60000)",

@@ -65,6 +65,7 @@ from fedlib.runs import durations
 __all__ = [
     "COMPARED",
     "FOLDER",
+    "INCOMPLETE",
     "KINDS",
     "Entry",
     "LedgerError",
@@ -89,6 +90,7 @@ NOT_JUDGED = "not judged at this scale"
 NOT_COMPARABLE = "not comparable"
 NOT_RUN = "not run"
 HIGHER, LOWER = "differs (ours higher)", "differs (ours lower)"
+INCOMPLETE = "not every run has a number"  # why a printed number in our setting cannot be compared
 DECIDED = ("matches", HIGHER, LOWER, "undecided")  # of printed numbers that could be compared
 CELL_VERDICTS = (*DECIDED, NOT_COMPARABLE, NOT_RUN)
 
@@ -323,7 +325,10 @@ def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, why: str) -> 
     columns = checks.UNITS[entry.unit]
     values = rows.dropna(subset=[entry.value])
     if values.empty:
-        return {"measured": None, "interval": None, "n": 0, "verdict": NOT_RUN, "why": why}
+        blank = (
+            {"verdict": NOT_RUN, "why": why} if why or rows.empty else {"verdict": NOT_COMPARABLE, "why": INCOMPLETE}
+        )
+        return {"measured": None, "interval": None, "n": 0} | blank
     numbers = (
         values.groupby(columns)[entry.value].mean() * entry.scale if columns else values[entry.value] * entry.scale
     )

@@ -168,7 +168,9 @@ def remark(line: dict[str, Any]) -> str:
 
 def quiet(line: dict[str, Any]) -> str:
     """One line about the printed numbers that could not be compared; empty if all were."""
-    apart = [cell for cell in line["cells"] if cell["verdict"] == ledger.NOT_COMPARABLE]
+    unlike = [cell for cell in line["cells"] if cell["verdict"] == ledger.NOT_COMPARABLE]
+    apart = [cell for cell in unlike if cell["why"] != ledger.INCOMPLETE]
+    incomplete = len(unlike) - len(apart)
     blank = sum(cell["verdict"] == ledger.NOT_RUN for cell in line["cells"])
     told = []
     if apart:
@@ -176,6 +178,8 @@ def quiet(line: dict[str, Any]) -> str:
         several = len(apart) > 1
         belong = f"printed number{'s' if several else ''} belong{'' if several else 's'} to"
         told.append(f"{len(apart)} {belong} {'other settings' if several else 'another setting'} ({reasons}).")
+    if incomplete:
+        told.append(f"{incomplete} cannot be compared, because {ledger.INCOMPLETE}.")
     if blank:
         told.append(f"{blank} {'were' if blank > 1 else 'was'} not run.")
     return " ".join(told)

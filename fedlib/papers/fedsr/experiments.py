@@ -38,9 +38,11 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 STAR = ("FedAvg", "FedProx", "MOON")
 DECENTRAL = tuple(METHODS)[1:]  # all but centralised training
 ONE_EPOCH = tuple(f"{method}, E = 1" for method in STAR)  # the star methods with a fifth of the work
+RING_ONE_EPOCH = "ring-optimization, E = 1"  # the paper does not say how many epochs the ring makes
 LITERAL = "FedSR as printed"  # Algorithm 1 exactly as printed
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (METHODS[method][0], {"epochs": 1}) for name, method in zip(ONE_EPOCH, STAR, strict=True)},
+    RING_ONE_EPOCH: ("ring", {"epochs": 1}),
     "FedSR, R = 1": ("fedsr", {"epochs": 1, "passes": 1, "cluster_size": RING_DEVICES}),
     LITERAL: ("literalfedsr", METHODS["FedSR"][1]),
 }
@@ -65,23 +67,27 @@ CHOSEN_INPUTS = {
     "cifar100": "cropped and mirrored",
 }
 
-# What the desk scale runs, in order: block, what, runs, core-hours as projected before the first of them.
+# What the desk scale runs, in order: block, notebook, what, runs, core-hours as projected before the first of them.
 BLOCKS = (
-    ("inputs", "centralised training with two or three kinds of input, 20 epochs, held-out data", 8, 0.5),
-    ("mu", "FedProx and MOON tuned on held-out data, 20 rounds", 7, 0.1),
-    ("A", "Table III on MNIST: all samples, to 90% on a 500-round schedule, E = 1 and 5, 5 seeds", 55, 2.4),
-    ("A", "the same with standardised inputs: FedAvg with E = 1 and 5, FedSR, 5 seeds", 15, 0.2),
-    ("B", "Table II on MNIST: 500 images per device, 100 rounds, 5 seeds", 125, 3.5),
-    ("B", "Table I on MNIST: all samples, 100 rounds, 3 seeds", 12, 0.3),
-    ("C", "Fig. 9 (5 seeds), Fig. 10 with its control (3 seeds), Table IV on MNIST (3 seeds)", 114, 1.5),
-    ("D", "CIFAR-10 and Fashion-MNIST at xi = 2: FedAvg, FedSR, the ring, 15 rounds; Fig. 3 on CIFAR-10", 30, 1.5),
-    ("E", "whole 500-round runs on MNIST at xi = 2: FedAvg with E = 5 and E = 1, FedSR, 3 seeds", 9, 3.8),
+    ("inputs", "images", "centralised training with two or three kinds of input, 20 epochs, held-out data", 8, 0.5),
+    ("mu", "comparison", "FedProx and MOON tuned on held-out data, 20 rounds", 8, 0.1),
+    ("A", "comparison", "Table III on MNIST: all samples, to 90% on a 500-round schedule, 5 seeds", 60, 2.4),
+    ("A", "comparison", "the same with standardised inputs: FedAvg with E = 1 and 5, FedSR, 5 seeds", 15, 0.2),
+    ("B", "comparison", "Table II on MNIST: 1000 images per device, 100 rounds, 5 seeds", 100, 4.4),
+    ("B", "comparison", "equal budgets at xi = 2: FedSR for 16, 25 and 36 rounds, FedAvg for 25, 5 seeds", 20, 0.2),
+    ("B", "ring_idea", "Table I on MNIST: all samples, 100 rounds, 3 seeds", 12, 0.3),
+    ("C", "sensitivity", "Fig. 9 (5 seeds), Fig. 10 with its control and Table IV on MNIST (3 seeds)", 114, 1.5),
+    ("D", "ring_idea", "Fig. 3 on CIFAR-10: 5000 images, 60 rounds, 3 seeds", 12, 0.3),
+    ("D", "images", "CIFAR-10 and Fashion-MNIST at xi = 2, 15 rounds, 3 seeds; Fashion-MNIST iid", 24, 1.7),
+    ("E", "comparison", "whole 500-round runs at xi = 2: FedAvg with E = 5 and 1, FedSR, the ring, 3 seeds", 12, 5.6),
 )
-# What the desk scale skips, because its budget is about 13 core-hours, with the hours it would take.
+# What the desk scale skips, because it takes too long, with the hours it would take.
 NOT_RUN = (
     ("Table II on MNIST with all samples and 500 rounds, all methods and columns, 5 seeds", 130),
-    ("FedProx and MOON at xi = 4, alpha = 0.3 and alpha = 0.1 of Table II on MNIST", 1.7),
-    ("a whole 500-round run of the ring, and of HierFAVG, FedProx and MOON, at xi = 2, 3 seeds", 12),
+    ("of Table II as above: alpha = 0.3; MOON but at xi = 2; FedProx and HierFAVG at xi = 4", 4.2),
+    ("whole 500-round runs of HierFAVG, FedProx and MOON at xi = 2, 3 seeds", 10),
+    ("whole 500-round runs of FedProx and MOON with one local epoch at xi = 2, 3 seeds", 1.7),
+    ("Table I and Fig. 3 with all samples on Fashion-MNIST, CIFAR-10 and CIFAR-100, 3 seeds", 88),
     ("Table II on Fashion-MNIST, CIFAR-10 and CIFAR-100 as printed, 5 seeds", 6000),
     ("Table III on Fashion-MNIST, CIFAR-10 and CIFAR-100, 5 seeds", 440),
     ("Table IV on CIFAR-10, and on MNIST with FedProx, MOON and 40% participation", 210),
@@ -174,9 +180,9 @@ def central_check(problem: TrainingProblem, seed: int) -> list[Run]:
 def plan() -> pd.DataFrame:
     """The blocks of the desk scale with their projected core-hours, and what it skips because it takes too long."""
     rows = [
-        {"block": block, "what": what, "runs": str(runs), "core-hours": hours} for block, what, runs, hours in BLOCKS
+        {"block": block, "what": what, "runs": str(runs), "core-hours": hours} for block, _, what, runs, hours in BLOCKS
     ]
-    rows.append({"block": "together", "what": "", "runs": "", "core-hours": sum(row[3] for row in BLOCKS)})
+    rows.append({"block": "together", "what": "", "runs": "", "core-hours": round(sum(row[-1] for row in BLOCKS), 1)})
     rows += [{"block": "not run", "what": what, "runs": "", "core-hours": hours} for what, hours in NOT_RUN]
     return pd.DataFrame(rows).set_index("block")
 
@@ -206,6 +212,16 @@ def comparison(
         for partition in partitions
         for method in methods
         if method != "Centralized" or partition == partitions[0]
+    ]
+
+
+def whole_schedules(problem: TrainingProblem, partition: str, lengths: dict[str, list[int]], seeds: range) -> list[Run]:
+    """Each method once for each of its lengths in rounds, with a learning rate that falls over just these rounds."""
+    return [
+        run(method, replace(problem, rounds=rounds), partition, seed, {"length": rounds})
+        for seed in seeds
+        for method, all_lengths in lengths.items()
+        for rounds in all_lengths
     ]
 
 

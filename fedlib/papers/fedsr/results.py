@@ -14,6 +14,7 @@ from fedlib.algorithms.hierfavg import HierFAVG
 from fedlib.algorithms.ring import Ring
 from fedlib.judging import ledger, transfers
 from fedlib.judging.curves import rounds_to
+from fedlib.judging.statistics import estimate
 from fedlib.papers.fedsr.experiments import (
     CANDIDATES,
     CHOSEN_INPUTS,
@@ -114,6 +115,7 @@ def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.
 def method_leads(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """By how much the first method ends above the second, by data set and partition, and that minus the iid lead."""
     table = rows.pivot_table(index=["data_set", "partition", "seed"], columns="method", values="accuracy")
+    table = table.reindex(columns=[first, second])
     leads = (table[first] - table[second]).rename("lead").reset_index().rename(columns={"partition": "place"})
     iid = leads[leads["place"] == "iid"].set_index(["data_set", "seed"])["lead"].rename("iid")
     skewed = leads[leads["place"] != "iid"].join(iid, on=["data_set", "seed"])
@@ -228,8 +230,9 @@ def of_table3(curves: pd.DataFrame) -> pd.DataFrame:
 def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.DataFrame) -> pd.DataFrame:
     """What each run spends in each currency until it reaches its data set's target.
 
-    A run that never does counts with one round more than it had, a lower bound: `reached` is false, and `transfers`,
-    which is compared with the printed number, is blank.
+    A run that never does counts with one round more than it had, a lower bound, and `reached` is false. `transfers`,
+    which is compared with the printed number, is blank for all seeds of a method of which one never arrives: the mean
+    of the others would flatter it.
     """
     rows = []
     for labels, run in curves[curves["data_set"].isin(targets)].groupby(KEYS, sort=False):
@@ -238,7 +241,8 @@ def reaching(curves: pd.DataFrame, targets: dict[str, float], per_round: pd.Data
         spent = {at_least(name): rounds * float(per_round.loc[names["method"], name]) for name in per_round}
         rows.append(names | {"target": targets[names["data_set"]], "reached": reached} | spent)
     frame = pd.DataFrame(rows, columns=[*KEYS, "target", "reached", *map(at_least, per_round)])
-    return frame.assign(transfers=frame["transfers_at_least"].where(frame["reached"]))
+    all_arrive = frame.groupby(KEYS[:3], sort=False)["reached"].transform("all")
+    return frame.assign(transfers=frame["transfers_at_least"].where(all_arrive))
 
 
 def at_least(currency: str) -> str:
@@ -255,10 +259,63 @@ def spent(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis("method")
 
 
+def mean_rounds(frame: pd.DataFrame, method: str) -> str:
+    """For reading: "22.4 rounds (95% interval: 10.1 to 34.7)"; "at least" if some seeds never arrive."""
+    runs = frame[frame["method"] == method]
+    if runs.empty:
+        return "not run"
+    seen = estimate(runs["rounds_at_least"])
+    interval = seen.interval()
+    spread = f" (95% interval: {interval[0]:.1f} to {interval[1]:.1f})" if interval else ""
+    return f"{'' if runs['reached'].all() else 'at least '}{seen.mean:.1f} rounds{spread}"
+
+
 def _mean_and_range(values: pd.Series) -> str:
     """7 (5 to 11); a single value alone."""
     spread = f" ({values.min():.0f} to {values.max():.0f})" if len(values) > 1 else ""
     return f"{values.mean():.0f}{spread}"
+
+
+def literal_difference(frame: pd.DataFrame) -> pd.DataFrame:
+    """`spent` of FedSR and of Algorithm 1 as printed, and how much more the latter spends, seed by seed."""
+    both = frame[frame["method"].isin(["FedSR", LITERAL])]
+    numbers = [at_least(name) for name in (*CURRENCIES, WORK)]
+    by_seed = {method: rows.set_index("seed")[numbers] for method, rows in both.groupby("method")}
+    if len(by_seed) < 2:
+        return spent(both)
+    more = (by_seed[LITERAL] - by_seed["FedSR"]).dropna()
+    reached = both.groupby("seed")["reached"].all().reindex(more.index)
+    difference = more.reset_index().assign(method="more as printed", reached=reached.to_numpy())
+    return spent(pd.concat([both, difference], ignore_index=True))
+
+
+def settled(curves: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The first round of each run at the target, and the first from which on its accuracy never falls below it.
+
+    A run that never gets there, or ends below, counts with one round more than it had; `reached` and `stays` say so.
+    """
+    rows = []
+    for labels, run in curves.groupby(KEYS, sort=False):
+        first, reached = rounds_to(run, target)
+        below = run.loc[run["accuracy"] < target, "round"].max()  # round 0, before training, is one of them
+        after = run.loc[run["round"] > below, "round"]
+        stays = len(after) > 0
+        names = dict(zip(KEYS, labels, strict=True))
+        settles = int(after.min() if stays else below + 1)
+        rows.append(names | {"first": first, "reached": reached, "settled": settles, "stays": stays})
+    return pd.DataFrame(rows)
+
+
+def settled_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """For reading: mean (least to most) over seeds of `settled`, by method; ">" if some seeds never arrive or stay."""
+    rows = {}
+    for method, runs in frame.groupby("method", sort=False):
+        words = {"first at the target": ("first", "reached"), "stays there from": ("settled", "stays")}
+        rows[method] = {
+            name: ("" if runs[done].all() else "> ") + _mean_and_range(runs[value])
+            for name, (value, done) in words.items()
+        }
+    return pd.DataFrame(rows).T.rename_axis("method")
 
 
 def against_print(frame: pd.DataFrame) -> pd.DataFrame:
@@ -294,30 +351,37 @@ def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame
 # Equal budgets
 
 
-def at_equal_budgets(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of each run when it has spent what the cheapest method of its cell spends in all its rounds.
+def equal_budgets(methods: list[str], rounds: int, per_round: pd.DataFrame) -> pd.DataFrame:
+    """The rounds that each method can afford when all have what the thriftiest spends in `rounds` rounds.
 
-    One row per run and currency. Left out of a currency are methods that spend nothing in it (the ring does not use the
-    cloud) and runs whose first round costs more than the budget.
+    One row per currency and method. Left out of a currency are methods that spend nothing in it (the ring does not use
+    the cloud) and those whose first round costs more than the budget.
     """
     rows = []
-    for _, cell in curves[curves["method"] != "Centralized"].groupby(["data_set", "partition"], sort=False):
-        last = cell.groupby("method", sort=False)["round"].max()
-        for currency in CURRENCIES:
-            price = per_round[currency].reindex(last.index)
-            totals = (price * last)[price > 0]
-            rows += [
-                _at_budget(runs, currency, totals.min(), price[method])
-                for method, runs in cell.groupby("method", sort=False)
-                if method in totals
-            ]
-    return pd.concat(rows, ignore_index=True)
+    for currency in CURRENCIES:
+        price = per_round.loc[methods, currency]
+        budget = rounds * price[price > 0].min()
+        affordable = {method: int(budget / cost + 1e-9) for method, cost in price.items() if cost > 0}
+        rows += [
+            {"currency": currency, "method": method, "budget": budget, "length": length}
+            for method, length in affordable.items()
+            if length
+        ]
+    return pd.DataFrame(rows)
 
 
-def _at_budget(runs: pd.DataFrame, currency: str, budget: float, price: float) -> pd.DataFrame:
-    affordable = runs[(runs["round"] > 0) & (runs["round"] * price <= budget + 1e-9)]
-    last = affordable.loc[affordable.groupby(KEYS, sort=False)["round"].idxmax()]
-    return last[[*KEYS, "round", "accuracy"]].assign(currency=currency, budget=budget)
+def lengths(budgets: pd.DataFrame) -> dict[str, list[int]]:
+    """The rounds for which each method must be run, for `experiments.whole_schedules`."""
+    return {str(method): sorted(rows["length"].unique().tolist()) for method, rows in budgets.groupby("method")}
+
+
+def at_equal_budgets(curves: pd.DataFrame, budgets: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of each run at the end of its own schedule, one row per run and currency in which it spends the budget.
+
+    `curves` are those of `experiments.whole_schedules`.
+    """
+    finished = ends(curves, [*KEYS, "length"])
+    return budgets.merge(finished, on=["method", "length"])
 
 
 def priced(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
@@ -370,8 +434,9 @@ def printed_table2() -> pd.DataFrame:
 
 
 def printed_table3() -> pd.DataFrame:
-    """Table III: star and hierarchical methods, and those that pass models on."""
-    return pd.concat([ledger.printed("fedsr/table3"), ledger.printed("fedsr/table3-rings")], ignore_index=True)
+    """Table III: star and hierarchical methods, the ring, and FedSR."""
+    parts = [ledger.printed(f"fedsr/{id}") for id in ("table3", "table3-ring", "table3-fedsr")]
+    return pd.concat(parts, ignore_index=True)
 
 
 def printed_targets() -> dict[str, float]:
