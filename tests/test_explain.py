@@ -37,7 +37,8 @@ def test_the_story_has_sentence_needs_comparisons_verdict_and_data(told, tmp_pat
     assert story.count("  holds") == 6 and "share 0.1 to 0.2, iid" in story and "n 5" in story
     assert "verdict  reproduced" in story
     assert "found    6 hold, of 6; smallest effect 10" in story
-    assert "reports/desk/data/fedsr-fig10.csv" in story and "fedsr-fig10.json" in story
+    unwrapped = "".join(story.split())  # a long path may be broken
+    assert "reports/desk/data/fedsr-fig10.csv" in unwrapped and "fedsr-fig10.json" in unwrapped
 
 
 def test_what_is_not_met_stands_out_and_the_numbers_are_shown_all_the_same(told, tmp_path):
