@@ -194,7 +194,7 @@ def tolerances(setting: PopulationSetting, values: list[float], seeds: range) ->
 
 
 def early_stop(setting: PopulationSetting, stops: dict[int, range], seeds: range) -> list[Run]:
-    """Fig. 10: the baseline, FedACS that asks for insights to the end, and variants that stop, on seeds of their own."""
+    """Fig. 10: the baseline, FedACS that asks for insights to the end, and variants that stop, each on its seeds."""
     lines = [("baseline", np.nan, "baseline", {}, seeds), ("FedACS", np.nan, "FedACS", {}, seeds)]
     lines += [(f"stop at {stop}", stop, "FedACS", {"stop": stop}, listed) for stop, listed in stops.items()]
     return [
@@ -205,7 +205,7 @@ def early_stop(setting: PopulationSetting, stops: dict[int, range], seeds: range
 
 
 def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[Run]:
-    """The two selectors that the paper argues about, where some clients of the uniform environment have wrong labels."""
+    """The two selectors that the paper argues about, in the uniform environment with some wrongly labelled clients."""
     selectors = {"FedACS": ("FedACS", {}), "Oort, no ban": ("Oort", {"cap": None})}
     arguments = federation(setting, "uniform", poisoners=poisoners)
     return [

@@ -86,15 +86,15 @@ def shares_above(rows: pd.DataFrame, method: str, least: str) -> pd.DataFrame:
     there, parts = rows.loc[least], []
     for environment in rows.index.unique("environment").drop(least):
         here = rows.loc[environment]
-        costs = here["cost"].mean() * there["cost"].mean()
-        possible = min(here["cost"].mean(), there["cost"].mean()) > 0
-        ahead = (here["gain"] * there["cost"] - there["gain"] * here["cost"]) / costs
-        parts.append(ahead.where(possible).rename("ahead").reset_index().assign(environment=environment))
+        costs = here["cost"].mean(), there["cost"].mean()
+        scale = costs[0] * costs[1] if min(costs) > 0 else np.nan  # without a cost there is nothing to recover
+        ahead = (here["gain"] * there["cost"] - there["gain"] * here["cost"]) / scale
+        parts.append(ahead.rename("ahead").reset_index().assign(environment=environment))
     return pd.concat(parts, ignore_index=True).assign(method=method)
 
 
 def targets(trials: pd.DataFrame, last: int) -> dict[str, float]:
-    """The target of each environment: one point below the trial's terminal accuracy, rounded down to a whole percent."""
+    """The target of each environment: one point below the end of its trial, rounded down to a whole percent."""
     ends = terminal(trials, ["environment"], last).groupby("environment", sort=False)["accuracy"].mean()
     return {str(name): float(np.floor(round(100 * accuracy - 1, 6))) / 100 for name, accuracy in ends.items()}
 
@@ -176,9 +176,9 @@ AT_SHARE, AT_ROUND = "after a fifth of the run", "at round 200"  # the printed s
 
 
 def by_stop(ends: pd.DataFrame, rounds: int) -> pd.DataFrame:
-    """Fig. 10: `stopped` says by which reading of the printed stop, round 200 of 1000, a run stopped; "never" for FedACS.
+    """Fig. 10: `stopped` says when a run stopped, by either reading of "round 200 of 1000"; "never" for FedACS.
 
-    With the printed 1000 rounds one run is both.
+    With 1000 rounds one run is both.
     """
     parts = [ends[ends["variant"] == "FedACS"].assign(stopped="never")]
     parts += [
