@@ -102,12 +102,12 @@ def targets(trials: pd.DataFrame, last: int) -> dict[str, float]:
 def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
     """One row per run: the first measured round at or above the environment's target, blank if it is never reached.
 
-    `at_least` then has one round more than the run had, and `reached` says so.
+    `at_least` then has one round more than the run had, and `reached` says so. The starting model does not count.
     """
     rows = []
     for (environment, method, seed), curve in frame.groupby(["environment", "method", "seed"], sort=False):
         if environment in goal:
-            rounds, reached = curves.rounds_to(curve, goal[environment])
+            rounds, reached = curves.rounds_to(curve[curve["round"] > 0], goal[environment])
             names = {"environment": environment, "method": method, "seed": seed}
             arrival = {"rounds": rounds if reached else np.nan, "at_least": float(rounds), "reached": reached}
             rows.append(names | arrival)
