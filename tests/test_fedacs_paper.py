@@ -134,7 +134,7 @@ def two_seeds() -> pd.DataFrame:
 
 
 def test_more_than_half_is_the_gain_minus_half_of_the_seeds_own_cost():
-    rows = results.improvements(two_seeds()).set_index(["environment", "method", "seed"])
+    rows = results.improvements(two_seeds()).set_index(["environment", "method", "seed"]).sort_index()
     assert rows["beyond_half"]["uniform", "FedACS"].tolist() == pytest.approx([0.05 - 0.04, 0.07 - 0.04])
     assert rows["beyond_half"]["few-class", "FedACS"].tolist() == pytest.approx([0.02 - 0.05, 0.02 - 0.03])
     assert rows["improvement"]["uniform", "FedACS"].mean() == pytest.approx(0.75)
