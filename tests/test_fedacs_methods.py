@@ -570,6 +570,15 @@ def test_released_rexp3_takes_weight_from_whoever_takes_part_by_reward_over_chan
     assert (rewards < 0).all() and np.delete(after, chosen) == pytest.approx(0)
 
 
+def test_released_rexp3s_rewards_are_on_the_printed_scale_however_many_samples_a_client_has(skewed):
+    everyone = np.arange(skewed.clients)
+    printed, own = (method("releasedrexp3", reward_samples=samples) for samples in (2000, None))
+    state, sizes = own.init(skewed), skewed.sizes.numpy().astype(float)
+    ratio = printed.rewards(skewed, state, everyone) / own.rewards(skewed, state, everyone)
+    assert ratio == pytest.approx(2000 / sizes)
+    assert method("releasedrexp3").reward_samples == 2000
+
+
 # Errors
 
 

@@ -65,6 +65,7 @@ class ReleasedRexp3(RandomClients):
     """Exp3's chances of one play, from which kappa clients are drawn without replacement; participants lose weight."""
 
     gamma: Share = 0.2  # share of blind exploration; 1 chooses at random
+    reward_samples: Count | None = 2000  # M in every reward, as printed: Exp3's step depends on their scale; None: M_i
 
     def init(self, federation: Federation) -> State:
         return super().init(federation) | {"log_weights": torch.zeros(federation.clients, dtype=torch.float64)}
@@ -79,9 +80,10 @@ class ReleasedRexp3(RandomClients):
         return exp3.probabilities(state["log_weights"].numpy(), 1, self.gamma)[0]
 
     def rewards(self, federation: Federation, state: State, clients: np.ndarray) -> np.ndarray:
-        """Rewards as the authors' code has them: M_i times a sum of two norms, negative."""
-        insights = self.insights(federation, state, clients)
-        return -skewness.estimates_of_parts(insights, sizes(federation, clients), federation.classes)
+        """Rewards as the authors' code has them: M times a sum of two norms, negative."""
+        insights, samples = self.insights(federation, state, clients), sizes(federation, clients)
+        rewards = -skewness.estimates_of_parts(insights, samples, federation.classes)
+        return rewards if self.reward_samples is None else rewards * (self.reward_samples / samples)
 
     def learn(
         self, federation: Federation, state: State, clients: np.ndarray, losses: torch.Tensor, round: int

@@ -173,6 +173,7 @@ RELEASED = (
     ("(13): norm", "of all last-layer weights", "of the weights plus that of the biases"),
     ("(13): factor", "sqrt(M)", "M"),
     ("Rexp3: restarts", "non-stationary bandit", "the round counter never advances: none"),
+    ("insight", "one full batch", "one full batch, cropped and flipped at random"),
 )
 
 
@@ -187,17 +188,24 @@ SETUPS = (
     ("SGD", "rate 0.1", "momentum 0.5, weight decay 5e-4", "as released"),
     ("decay of the rate", "0.9993 per local epoch", "the same", "the same end of the run, whatever its length"),
     ("samples per client", "250 (Figs. 2, 5), else 2000", "2000", "250 at desk scale"),
+    ("dominant class", "not said", "the class handed out least so far", "every class equally often, at random"),
     ("FedACS: pool", "0.4 N", "8 kappa, the same", "0.4 N"),
     ("FedACS: a tie", "nothing", "is lost", "both: FedACS; FedACS, released"),
     ("FedACS: remembered reward", "the latest", "the oldest", "both"),
     ("FedACS: Q", "joint norm", "norm of weights plus norm of biases", "both"),
-    ("FedACS: insight", "one full batch", "one full batch, cropped and flipped", "one full batch as it is"),
+    ("FedACS: insight", "one full batch", "cropped and flipped", "one full batch as it is; as released: not run"),
     ("early stop", "an extra, after round 200", "on", "an extra"),
     ("Oort: utility", "training loss", "mean loss of the E local epochs", "as released"),
     ("Oort: pool, ban", "bans by participation", "best 20%, drawn by utility; 100 times", "20%; twice the even share"),
     ("CMFL: compared with", "global gradient", "this round's mean update", "as released; own paper: the last update"),
-    ("CMFL: threshold", "not said", "0.7; if none passes, the best one", "as released; own paper: 0.8 / sqrt(round)"),
+    (
+        "CMFL: threshold",
+        "not said",
+        "0.8 in the stored version, 0.7 in a copy of it; if none passes, the best one",
+        "0.7 scaled to the samples per client, and 0.7 itself; own paper: 0.8 / sqrt(round)",
+    ),
     ("Rexp3: rewards", "R_i", "raw, negative", "as released; own paper: scaled to 0..1"),
+    ("Rexp3: factor M of rewards", "M = 2000", "M = 2000", "2000, however many samples a client has"),
     ("Rexp3: gamma, restarts", "not said", "0.2, none", "as released; own paper: optimal, every quarter"),
 )
 

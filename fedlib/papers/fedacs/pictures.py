@@ -14,17 +14,18 @@ from fedlib.problem.streams import generator
 from fedlib.report import plots
 
 COLOURS = seaborn.color_palette("colorblind")
-# Each method has a colour, its variants the same colour with another dash; the baseline is solid and black.
+# Each method has a colour and a dash, its variants the same colour with dots; the baseline is solid and black.
 BLACK = (0.1, 0.1, 0.1)
 LOOKS = {
     "iid": (COLOURS[7], "-"),
     "baseline": (BLACK, "-"),
     "FedACS": (COLOURS[3], "-"),
     "FedACS, released": (COLOURS[3], (0, (1, 1))),
-    "Rexp3": (COLOURS[2], "--"),
+    "Rexp3": (COLOURS[2], (0, (5, 1, 1, 1, 1, 1))),
     "Rexp3, own paper": (COLOURS[2], (0, (1, 1))),
-    "CMFL": (COLOURS[4], "--"),
-    "CMFL, own paper": (COLOURS[4], (0, (1, 1))),
+    "CMFL": (COLOURS[4], "-."),
+    "CMFL, released": (COLOURS[4], (0, (1, 1))),
+    "CMFL, own paper": (COLOURS[4], (0, (1, 4))),
     "Oort": (COLOURS[0], "--"),
     "Oort, no ban": (COLOURS[0], (0, (1, 1))),
     "uniform": (COLOURS[2], "--"),

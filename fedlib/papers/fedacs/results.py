@@ -60,27 +60,54 @@ def improvements(ends: pd.DataFrame) -> pd.DataFrame:
     """Relative improvement: the gain over the seed's baseline, as a share of what the environment costs the baseline.
 
     The cost is the mean over seeds, because that of one seed may be close to zero. If it is not positive, there is
-    nothing to recover, and the share is left blank.
+    nothing to recover, and the share is left blank. `beyond_half` is what claims about the share are judged by: the
+    gain minus half of the same seed's cost, in accuracy, with no mean that counts as exact.
     """
     baseline = ends[ends["method"] == BASELINE].pivot(index="seed", columns="environment", values="accuracy")
-    lost = baseline["iid"].mean() - baseline.mean()
     rows = ends[ends["environment"] != "iid"].copy()
-    baselines = [baseline.loc[row.seed, row.environment] for row in rows.itertuples()]
-    gaps = rows["environment"].map(lost.where(lost > 0))
-    rows["improvement"] = (rows["accuracy"] - baselines) / gaps
+    rows["gain"] = rows["accuracy"] - [baseline.loc[row.seed, row.environment] for row in rows.itertuples()]
+    rows["cost"] = [
+        baseline.loc[row.seed, "iid"] - baseline.loc[row.seed, row.environment] for row in rows.itertuples()
+    ]
+    lost = rows["environment"].map(baseline["iid"].mean() - baseline.mean())
+    rows["improvement"] = (rows["gain"] / lost).where(lost > 0)
+    rows["beyond_half"] = (rows["gain"] - rows["cost"] / 2).where(lost > 0)
     ideal = ends[ends["environment"] == "iid"].assign(improvement=1.0)
     return pd.concat([ideal, rows], ignore_index=True)
+
+
+def shares_above(rows: pd.DataFrame, method: str, least: str) -> pd.DataFrame:
+    """How much larger a share of the cost a method recovers than in the environment `least`, by seed and environment.
+
+    gain / cost > gain' / cost' is judged as gain * cost' - gain' * cost > 0, seed by seed. Both mean costs divide it,
+    which changes neither its sign nor the test, so that it reads as a difference of shares.
+    """
+    rows = rows[rows["method"] == method].set_index(["environment", "seed"])
+    there, parts = rows.loc[least], []
+    for environment in rows.index.unique("environment").drop(least):
+        here = rows.loc[environment]
+        costs = here["cost"].mean(), there["cost"].mean()
+        scale = costs[0] * costs[1] if min(costs) > 0 else np.nan  # without a cost there is nothing to recover
+        ahead = (here["gain"] * there["cost"] - there["gain"] * here["cost"]) / scale
+        parts.append(ahead.rename("ahead").reset_index().assign(environment=environment))
+    return pd.concat(parts, ignore_index=True).assign(method=method)
+
+
+def targets(trials: pd.DataFrame, last: int) -> dict[str, float]:
+    """The target of each environment: one point below the end of its trial, rounded down to a whole percent."""
+    ends = terminal(trials, ["environment"], last).groupby("environment", sort=False)["accuracy"].mean()
+    return {str(name): float(np.floor(round(100 * accuracy - 1, 6))) / 100 for name, accuracy in ends.items()}
 
 
 def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
     """One row per run: the first measured round at or above the environment's target, blank if it is never reached.
 
-    `at_least` then has one round more than the run had, and `reached` says so.
+    `at_least` then has one round more than the run had, and `reached` says so. The starting model does not count.
     """
     rows = []
     for (environment, method, seed), curve in frame.groupby(["environment", "method", "seed"], sort=False):
         if environment in goal:
-            rounds, reached = curves.rounds_to(curve, goal[environment])
+            rounds, reached = curves.rounds_to(curve[curve["round"] > 0], goal[environment])
             names = {"environment": environment, "method": method, "seed": seed}
             arrival = {"rounds": rounds if reached else np.nan, "at_least": float(rounds), "reached": reached}
             rows.append(names | arrival)
@@ -107,6 +134,28 @@ def unreached(reached: pd.DataFrame) -> pd.DataFrame:
     return short.sum().astype(int).unstack(sort=False)
 
 
+def shares_kept(agree: pd.DataFrame, threshold: float, scaled: float) -> pd.DataFrame:
+    """CMFL's calibration: relevance of updates, and the share that each threshold keeps, by the data behind them."""
+    grouped = agree.groupby("data", sort=False)["relevance"]
+    table = grouped.agg(updates="count", least="min", mean="mean", greatest="max")
+    for value in dict.fromkeys((threshold, scaled)):
+        table[f"kept at {value:g}"] = grouped.agg(lambda relevance, value=value: (relevance >= value).mean())
+    return table.round(3)
+
+
+def updates_kept(frame: pd.DataFrame, kappa: int) -> pd.DataFrame:
+    """CMFL: means over the measured rounds of its relevance and of the updates kept, and the models sent per round.
+
+    In its own paper clients do not send what they drop; as released, the server needs all updates for their mean.
+    """
+    cmfl = frame[frame["method"].str.startswith("CMFL")]
+    table = cmfl.groupby(["environment", "method"], sort=False)[["relevance", "kept"]].mean()
+    saving = table.index.get_level_values("method") == "CMFL, own paper"
+    sent = kappa * (1 + table["kept"].where(saving, 1.0))
+    names = {"relevance": "agreeing signs", "kept": "updates kept"}
+    return table.rename(columns=names).assign(**{"models sent per round": sent})
+
+
 def declines(frame: pd.DataFrame, last: int) -> pd.DataFrame:
     """One row per run: mean accuracy between 60 and 80% of the rounds minus the terminal one; positive is a decline."""
     rounds = frame["round"].max()
@@ -121,6 +170,21 @@ def early(frame: pd.DataFrame, keys: list[str], first: int) -> pd.DataFrame:
     """One row per run: mean accuracy over its first measured rounds, without the initial model."""
     rows = frame[frame["round"].between(1, first)]
     return rows.groupby([*keys, "seed"], sort=False)["accuracy"].mean().rename("early").reset_index()
+
+
+AT_SHARE, AT_ROUND = "after a fifth of the run", "at round 200"  # the printed stop, read as a share and as a round
+
+
+def by_stop(ends: pd.DataFrame, rounds: int) -> pd.DataFrame:
+    """Fig. 10: `stopped` says when a run stopped, by either reading of "round 200 of 1000"; "never" for FedACS.
+
+    With 1000 rounds one run is both.
+    """
+    parts = [ends[ends["variant"] == "FedACS"].assign(stopped="never")]
+    parts += [
+        ends[ends["stop"] == stop].assign(stopped=name) for name, stop in ((AT_SHARE, rounds // 5), (AT_ROUND, 200))
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def observed_rewards(frame: pd.DataFrame, alphas: tuple[float, ...], group: int) -> pd.DataFrame:
@@ -232,6 +296,30 @@ def mean_alphas(tally: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     sums = weighted.groupby([*keys, "seed", "round"], sort=False)[["times", "weighted"]].sum()
     steps = sums.groupby([*keys, "seed"], sort=False).diff().dropna()
     return (steps["weighted"] / steps["times"]).rename("alpha").reset_index()
+
+
+def around_200_and_last(alphas: pd.DataFrame, keys: list[str], last: int) -> pd.DataFrame:
+    """Mean alpha of the participants around round 200 and in the last rounds, by seed."""
+    parts = {
+        "around round 200": alphas["round"].between(161, 240),
+        "last rounds": alphas["round"] > alphas["round"].max() - last,
+    }
+    means = [alphas[rows].groupby([*keys, "seed"], sort=False)["alpha"].mean().reset_index() for rows in parts.values()]
+    return pd.concat([frame.assign(part=part) for part, frame in zip(parts, means, strict=True)], ignore_index=True)
+
+
+def chance_of_even_draw(clients: int, kappa: int, some: int, rounds: int) -> float:
+    """Standard deviation of some clients' share of all participations, if kappa of all are drawn evenly per round."""
+    share = some / clients
+    return float(np.sqrt(share * (1 - share) * (clients - kappa) / (clients - 1) / (kappa * rounds)))
+
+
+def rounds_to_meet_all(tally: pd.DataFrame, keys: list[str]) -> pd.Series:
+    """The first measured round by which every client has taken part, the latest of all seeds; blank if never."""
+    least = tally.groupby([*keys, "seed", "round"], sort=False)["times"].min().reset_index()
+    met = least[least["times"] > 0].groupby([*keys, "seed"], sort=False)["round"].min()
+    everyone = least.groupby([*keys, "seed"], sort=False)["round"].max().index
+    return met.reindex(everyone).groupby(keys, sort=False).agg(lambda rounds: rounds.max(skipna=False))
 
 
 def pool_times(tally: pd.DataFrame, keys: list[str], clients: int) -> pd.DataFrame:
