@@ -603,9 +603,10 @@ def test_the_extractor_learns_from_held_out_devices_alone(deal):
     heap = replace(fed, x=x, y=y, rows=(torch.arange(len(y)),))
     pooled = readable.train(heap, engine.Cohort([0], fed.start), work, 0).weights[0]
     extractor = pretrain(fed, work, len(y))
-    assert_equal(extractor, pooled[: fed.network.head.start])
+    assert_equal(extractor, pooled[: extractor_of(fed.network).size])
     layout.load(fed.network.layers, pooled)
-    expected = fed.network.layers[:-1](fed.network.inputs(fed.x_test)).detach()
+    maps = halves(fed.network)[0](fed.network.inputs(fed.x_test))
+    expected = maps.flatten(1).detach()
     features = engine.logits_of(extractor_of(fed.network), extractor, fed.x_test)
     torch.testing.assert_close(features, expected, rtol=1e-3, atol=1e-4)
 
@@ -636,7 +637,7 @@ def test_the_gated_head_starts_by_the_rule_of_the_network(deal):
     head = create("cgau", **LOCAL | GATED).head_network(fed)
     weights = head.start(0)
     assert not weights[gate_biases(head)].any()  # Xavier's biases are zero
-    assert weights[: head.blocks[0].stop].abs().max() <= (6 / (6 + 10)) ** 0.5
+    assert weights[: head.blocks[0].stop].abs().max() <= (6 / (16 + 10)) ** 0.5, "4 maps of 2 x 2 in, 10 out"
 
 
 def test_cgau_needs_a_convolutional_extractor(deal):

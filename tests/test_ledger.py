@@ -303,6 +303,16 @@ def test_noise_makes_a_match_harder_and_not_easier():
     assert cell(90, [92.0, 92.1, 91.9, 92.0])["verdict"] == "differs (ours higher)"
 
 
+def test_a_noisier_row_has_a_wider_tolerance():
+    rows = {"Ours": [90], "Theirs": [90]}
+    block = ledger.PrintedBlock("method", {"share": [5]}, rows, deviations={"Theirs": 1.0})
+    entry = ledger.Entry("toy/fig", "figure", "", "", value="accuracy", rounding=1.0, deviation=0.25, blocks=(block,))
+    three = [91.99, 92.0, 92.01]  # 2 away: beyond 0.5 + 2 * 0.25, within 0.5 + 2 * 1
+    found = ledger.compare(entry, accuracies(Ours={5: three}, Theirs={5: three}), {})
+    assert [each["verdict"] for each in found] == ["differs (ours higher)", "matches"]
+    assert entry.tolerance == 2.5
+
+
 @pytest.mark.parametrize("measured", [[90.0], [90.0, 90.0]])
 def test_one_or_two_seeds_neither_match_nor_differ(measured):
     assert cell(90, measured)["verdict"] == "undecided"

@@ -112,6 +112,58 @@ def test_tuning_runs_hold_back_training_samples_and_see_no_test_sample():
     )
 
 
+def test_an_extension_stays_within_its_limits(monkeypatch):
+    invented(monkeypatch, lambda options: -options["mu"])
+    sweep = tuning.tune(
+        {"FedProx": base("fedprox", lr=0.1)}, {"FedProx": {"mu": [0.1, 0.5]}}, [1000], limits={"mu": (0.05, 1.0)}
+    )
+    assert sweep.scores["mu"].tolist() == [0.1, 0.5, 0.05], "0.02 is below the least, and 0.05 is the end"
+    assert tuning.next_value([0.1, 0.5], 0.5, 0.05, 1.0) == 1.0
+    assert tuning.next_value([0.1, 0.5, 1.0], 1.0, 0.05, 1.0) is None
+
+
+def test_methods_that_share_a_point_take_the_one_with_the_best_mean(monkeypatch):
+    best = {"fedavg": 0.1, "fedprox": 0.9}
+
+    def execute(runs):
+        heights = {
+            (name, lr): -abs(np.log(lr / at)) * (3 if name == "fedavg" else 1)
+            for name, at in best.items()
+            for lr in (0.1, 0.3, 0.9)
+        }
+        return pd.DataFrame(
+            [run.label | {"seed": run.seed, "accuracy": heights[run.algorithm, run.options["lr"]]} for run in runs]
+        )
+
+    monkeypatch.setattr(study, "execute", execute)
+    methods = {"one": base(), "other": base("fedprox", mu=0.1)}
+    grids = {name: {"lr": [0.1, 0.3, 0.9]} for name in methods}
+    monkeypatch.setattr(tuning, "EXTENSIONS", 0)
+    assert tuning.tune(methods, grids, [1000]).best == {"one": {"lr": 0.1}, "other": {"lr": 0.9}}
+    shared = tuning.tune(methods, grids, [1000], together=["one", "other"])
+    assert shared.best == {"one": {"lr": 0.1}, "other": {"lr": 0.1}}, "0.1 costs the other less than 0.3 costs the one"
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_diverged_run_loses_to_every_other(monkeypatch, bad):
+    def execute(runs):
+        rows = [
+            run.label
+            | {
+                "seed": run.seed,
+                "round": round,
+                "loss": bad if round and run.options["lr"] > 0.1 and run.seed == 1001 else 1 - run.options["lr"],
+            }
+            for run in runs
+            for round in (0, 4)
+        ]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+    sweep = tuning.tune({"FedAvg": base()}, {"FedAvg": {"lr": [0.05, 0.1, 0.2]}}, [1000, 1001], score="loss")
+    assert sweep.best["FedAvg"]["lr"] == 0.1, "0.2 is better on one seed and diverges on the other"
+
+
 def test_a_real_sweep_is_computed_and_read_back(monkeypatch):
     grids = {"FedAvg": {"lr": [0.05, 0.2, 0.8]}}
     first = tuning.tune({"FedAvg": base()}, grids, [1000])

@@ -5,8 +5,9 @@ gated units that every client tunes to its own data, on top of a frozen, pre-tra
 
 x is the extractor's output for a sample; v^k is the condition of client k. W and b are averaged as in FedAvg; the
 condition stays at its client. Each client is evaluated with its own condition on its own test samples, where these are
-known; otherwise the shared weights are evaluated alone. The extractor is trained before the first round on a fixed
-number of samples of devices that the federation holds out.
+known; otherwise the shared weights are evaluated alone. The extractor, the layers up to the last feature maps, is
+trained before the first round on a fixed number of samples of devices that the federation holds out; the gated layers
+and a linear layer replace the dense layers of the network.
 """
 
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from torch.nn import functional
 from fedlib import engine
 from fedlib.algorithms.algorithm import State, mean_by_size, replaced
 from fedlib.algorithms.fedavg import FedAvg
+from fedlib.algorithms.fedfusion import halves
 from fedlib.problem import Federation, Network, generator
 from fedlib.problem.limits import Count, Positive
 
@@ -29,18 +31,18 @@ class CGAU(FedAvg):
 
     layers: Count = 1  # gated layers; the paper compares 1x and 2x
     units: Count = 256  # gated units per layer
-    pretrain_samples: Count = 800  # drawn from those of the held-out devices, the same number at every scale
+    pretrain_samples: Count = 1200  # drawn from those of the held-out devices, the same number at every scale
     pretrain_epochs: Count = 10  # passes over these
     pretrain_lr: Positive = 0.1
     pretrain_batch: Count = 32
 
     def init(self, federation: Federation) -> State:
         work = engine.Work(lr=self.pretrain_lr, batch=self.pretrain_batch, epochs=self.pretrain_epochs)
-        network = self.head_network(federation)
+        extractor, network = pretrain(federation, work, self.pretrain_samples), self.head_network(federation)
         return {
             "weights": network.start(federation.seed),
             "conditions": torch.zeros(federation.clients, len(gate_biases(network))),
-            "extractor": pretrain(federation, work, self.pretrain_samples),
+            "extractor": extractor,
         }
 
     def head_network(self, federation: Federation) -> Network:
@@ -59,7 +61,9 @@ class CGAU(FedAvg):
         ) -> tuple[torch.Tensor, engine.Memory]:
             """The gradient of the shared weights; the condition takes the step of the bias it is added to."""
             models = with_condition(weights, biases, memory["condition"])
-            gradients = head_gradients(head, models, features(batch), batch) + federation.l2 * models
+            clients = zip(models, features(batch), batch.y, batch.share, strict=True)
+            gradients = torch.stack([head_gradient(head, *client) for client in clients])
+            gradients.add_(models, alpha=federation.l2)
             return gradients, {"condition": memory["condition"] - batch.rate * gradients[:, biases]}
 
         conditions = state["conditions"][torch.as_tensor(clients)]
@@ -96,12 +100,17 @@ class Gate(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         content, gate = x.chunk(2, dim=-1)
-        return (2 * torch.sigmoid(2 * content) - 1) * torch.sigmoid(gate)  # torch.tanh differs between processors
+        return tanh(content) * torch.sigmoid(gate)
+
+
+def tanh(x: torch.Tensor) -> torch.Tensor:
+    """torch.tanh differs between processors."""
+    return 2 * torch.sigmoid(2 * x) - 1
 
 
 def gated_head(network: Network, layers: int, units: int) -> nn.Sequential:
-    """The layers that replace the last linear layer of `network`."""
-    widths = [network.head.inputs] + layers * [units]
+    """The layers that replace the dense layers of `network`."""
+    widths = [Network(halves(network)[1]).blocks[0].inputs] + layers * [units]
     gates = [part for inputs in widths[:-1] for part in (nn.Linear(inputs, 2 * units), Gate())]
     return nn.Sequential(nn.Flatten(), *gates, nn.Linear(units, network.classes))
 
@@ -112,26 +121,40 @@ def gate_biases(network: Network) -> torch.Tensor:
     return torch.cat([torch.arange(first + width - 1, stop, width) for first, width, stop in ends])
 
 
-def head_gradients(head: Network, models: torch.Tensor, features: torch.Tensor, batch: engine.Batch) -> torch.Tensor:
-    """Gradient of each client's mean cross-entropy by the weights of its head, (clients, weights)."""
+def head_gradient(
+    head: Network, weights: torch.Tensor, features: torch.Tensor, y: torch.Tensor, share: torch.Tensor
+) -> torch.Tensor:
+    """Gradient of one client's mean cross-entropy by the flat weights of its head.
 
-    def gradient(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-        with torch.enable_grad():
-            leaf = weights.clone().requires_grad_()
-            losses = functional.cross_entropy(engine.forward(head.layers, leaf, x), y, reduction="none")
-            return torch.autograd.grad((losses * share).sum(), leaf)[0]
+    Written out, because autograd would copy these many weights several times per step.
+    """
+    layers, inputs, slopes = [block.view(weights) for block in head.blocks], [_with_ones(features)], []
+    for layer in layers[:-1]:
+        content, gate = engine.product(inputs[-1], layer.mT).chunk(2, dim=1)
+        content, gate = tanh(content), torch.sigmoid(gate)
+        slopes.append(torch.cat([(1 - content * content) * gate, content * gate * (1 - gate)], dim=1))
+        inputs.append(_with_ones(content * gate))
+    logits = engine.product(inputs[-1], layers[-1].mT)
+    error = (functional.softmax(logits, dim=1) - functional.one_hot(y, head.classes)) * share.unsqueeze(1)
+    parts = [engine.product(error.mT, inputs[-1])]
+    for layer, slope, x in zip(layers[:0:-1], slopes[::-1], inputs[-2::-1], strict=True):
+        error = engine.product(error, layer)[:, :-1].repeat(1, 2) * slope
+        parts.append(engine.product(error.mT, x))
+    return torch.cat([part.flatten() for part in reversed(parts)])
 
-    clients = zip(models, features, batch.y, batch.share, strict=True)
-    return torch.stack([gradient(*client) for client in clients])
+
+def _with_ones(x: torch.Tensor) -> torch.Tensor:
+    """A last column of ones, the input of the biases."""
+    return torch.cat([x, torch.ones(len(x), 1)], dim=1)
 
 
 def extractor_of(network: Network) -> Network:
-    """All layers but the last."""
-    return Network(nn.Sequential(*list(network.layers)[:-1]), network.standard)
+    """The layers up to the last feature maps, which it flattens."""
+    return Network(nn.Sequential(*halves(network)[0], nn.Flatten()), network.standard)
 
 
 def pretrain(federation: Federation, work: engine.Work, samples: int) -> torch.Tensor:
-    """Weights of all layers but the last after training on this many of the held-out devices' pooled samples."""
+    """Weights of the extractor when the whole network has trained on this many of the held-out devices' samples."""
     if federation.network.dense:
         raise ValueError("CGAU stands on a convolutional extractor: use cnn_leaf for example")
     if federation.held_out is None or len(federation.held_out[1]) == 0:
@@ -145,4 +168,4 @@ def pretrain(federation: Federation, work: engine.Work, samples: int) -> torch.T
     drawn = generator(federation.seed, "pretraining").choice(len(y), samples, replace=False)
     pooled = replace(federation, x=x, y=y, rows=(torch.as_tensor(np.sort(drawn)),))
     trained = engine.train(pooled, engine.Cohort(np.array([0]), federation.start), work, round=0)
-    return trained.weights[0, : federation.network.head.start]
+    return trained.weights[0, : extractor_of(federation.network).size]

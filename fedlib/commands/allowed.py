@@ -89,6 +89,7 @@ FEDGS_RIVALS = (
     *("FedProx", "IDA", "IDA+INTRAC", "IDA+FedAvg", "CGAU", "CGAU 2x", "FedMMD"),
     *("FedFusion+Conv", "FedFusion+Multi", "FedFusion+Single", "FedAvgM", "FedAdagrad", "FedAdam", "FedYogi"),
 )
+CELL = r"n = [1-9]\d*, T = [1-9]\d*"  # of FedGS's Fig. 5a
 SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
@@ -98,7 +99,7 @@ COUNTS = (
     *("printed_samples", "printed_batch", "calibration_rounds", "calibration_draws"),
     *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
     *("race_rounds", "long_rounds", "schedule", "check_epochs", "watch_rounds", "early"),
-    *("second_rounds", "wide_rounds", "rate_rounds", "rate_every", "rate_participants"),
+    *("second_rounds", "wide_rounds", "printed_rounds", "rate_rounds", "rate_every", "rate_participants"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stops", "restart", "ban"),
     *("every", "cnn_every", "last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
@@ -106,11 +107,11 @@ COUNTS = (
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
     *("steps", "batch", "batches", "groups_batch", "epochs", "local_epochs", "ring_epochs"),
     *("iterations", "iteration_counts", "width", "hidden", "wide_width", "wide_hidden", "units"),
-    *("groups_iterations", "round_length", "watched"),
+    *("groups_iterations", "tuning_iterations", "round_length", "watched"),
 )
 SAMPLES = (  # null: all
     *("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples"),
-    *("race_samples", "check_samples", "dearest"),
+    *("race_samples", "check_samples"),
 )
 POSITIVES = (
     *("lr", "rates", "paired_rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
@@ -148,7 +149,8 @@ ALLOWED: dict[str, Allowed] = {
     "standardised_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS)),
     "race_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS), including=("FedSR", "ring-optimization")),
     "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),  # none: all
-    "few": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),
+    **dict.fromkeys(("few", "tuned_only"), Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf))),
+    "left_out": Allowed(str, names=("n = <batch>, T = <iterations>",), pattern=CELL, lengths=(0, inf)),
     "start": Allowed(str, names=("xavier", "he", "default")),
     "second_data": WRITERS,
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
@@ -182,7 +184,11 @@ RULES: dict[str, tuple[str, ...]] = {
     "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
-    "fedgs.comparison": ("presampled <= selected", "factories * selected <= devices", "wide_rounds <= rounds"),
+    "fedgs.comparison": (
+        "presampled <= selected",
+        "factories * selected <= devices",
+        "max(wide_rounds, printed_rounds) <= rounds",
+    ),
     "fedgs.hyperparameters": ("rate_participants <= devices",),
     "fedsr.ring_idea": ("2 * devices <= min(samples or 60000, cnn_samples or 50000)",),
     "fedsr.comparison": (

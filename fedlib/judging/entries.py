@@ -42,6 +42,7 @@ class PrintedBlock:
     printed: dict[Any, list]  # row name -> one printed value per column: a number, "87..89", "<90", ">0.9" or null
     where: dict[str, Any] = field(default_factory=dict)
     setting: dict[str, Any] = field(default_factory=dict)  # in addition to that of the entry
+    deviations: dict[Any, float] = field(default_factory=dict)  # of rows with another one than the entry's
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,15 @@ class Entry:
     note: str = ""
     ours: bool = False  # a question the paper does not ask
 
+    def tolerance_of(self, deviation: float) -> float:
+        """How far from the printed number still counts as a match, in printed units."""
+        return self.rounding / 2 + 2 * deviation
+
     @property
     def tolerance(self) -> float:
-        """How far from the printed number still counts as a match, in printed units."""
-        return self.rounding / 2 + 2 * self.deviation
+        """The largest tolerance of its rows."""
+        own = [deviation for block in self.blocks for deviation in block.deviations.values()]
+        return self.tolerance_of(max([self.deviation, *own]))
 
 
 @dataclass(frozen=True)
@@ -260,8 +266,10 @@ def _need(raw: Any, entry: _Lined, file: str) -> Need:
 def _block(raw: Any, entry: _Lined, file: str) -> PrintedBlock:
     _require(isinstance(raw, _Lined), entry, file, f"each block must be a mapping, not {raw!r}")
     _require_keys(raw, PrintedBlock, file)
-    for name in ("columns", "printed", "where", "setting"):
+    for name in ("columns", "printed", "where", "setting", "deviations"):
         _require_kind(raw, name, dict, file)
+    unknown = [name for name in raw.get("deviations", {}) if name not in raw["printed"]]
+    _require(not unknown, raw, file, f"deviations: {unknown} are no printed rows")
     _require(len(raw["columns"]) == 1, raw, file, "`columns` names one axis and its values")
     ((axis, levels),) = raw["columns"].items()
     _require_kind(raw["columns"], axis, list, file)

@@ -303,11 +303,12 @@ def _compare_block(
     why = entry.not_comparable or _elsewhere((entry.setting or {}) | block.setting, parameters)
     cells = []
     for name, printed in block.printed.items():
+        tolerance = entry.tolerance_of(block.deviations.get(name, entry.deviation))
         for level, reported in zip(levels, printed, strict=True):
             if reported is not None:
                 rows = frame[(frame[block.rows] == name) & (frame[axis] == level)]
                 words = ", ".join(map(str, [*block.where.values(), name, level]))
-                cells.append({"label": words, "reported": reported} | _cell(entry, reported, rows, why))
+                cells.append({"label": words, "reported": reported} | _cell(entry, reported, rows, tolerance, why))
     return cells
 
 
@@ -321,7 +322,7 @@ def _word(value: Any) -> str:
     return "all" if value is None else str(value)
 
 
-def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, why: str) -> dict[str, Any]:
+def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, tolerance: float, why: str) -> dict[str, Any]:
     columns = checks.UNITS[entry.unit]
     values = rows.dropna(subset=[entry.value])
     if values.empty:
@@ -335,7 +336,7 @@ def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, why: str) -> 
     mean = float(numbers.mean())
     interval = (mean, mean) if entry.unit == checks.EXACT else estimate(numbers).interval(2 * LEVEL)
     decidable = entry.unit == checks.EXACT or len(numbers) >= FEWEST
-    verdict = NOT_COMPARABLE if why else _against(reported, entry.tolerance, interval) if decidable else "undecided"
+    verdict = NOT_COMPARABLE if why else _against(reported, tolerance, interval) if decidable else "undecided"
     shown = None if entry.unit == checks.EXACT else _pair(interval)
     return {"measured": mean, "interval": shown, "n": len(numbers), "verdict": verdict, "why": why}
 

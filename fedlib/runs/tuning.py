@@ -2,8 +2,10 @@
 
 Every point of a method's grid is run on the tuning seeds, for the same rounds, with a share of each client's *training*
 samples held out; the point with the best mean score on these wins. If a winning value lies at an end of its grid, the
-grid gets one more value there, at the same ratio as the last two, and so on, twice at most. Test samples are never
-used, and no result uses the tuning seeds.
+grid gets one more value there, at the same ratio as the last two but within the option's limits, and so on, twice at
+most. Methods that are to differ in one thing only can share a point: the one with the best mean score of them all. A
+run without a finite score has diverged and is worse than any other. Test samples are never used, and no result uses the
+tuning seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedlib import algorithms
@@ -21,6 +24,7 @@ from fedlib.runs.simulation import FALLING
 HELD_OUT = 0.2  # share of every client's training samples
 EXTENSIONS = 2
 Grid = Mapping[str, Sequence[float]]  # option -> values to try
+Limits = Mapping[str, tuple[float, float]]  # option -> least and largest value that an extension may reach
 Point = dict[str, float]
 
 
@@ -51,19 +55,30 @@ class Sweep:
         return scores.mul(100).round(1).astype(object).fillna("").assign(best=best)
 
 
-def tune(methods: Mapping[str, Run], grids: Mapping[str, Grid], seeds: Sequence[int], score: str = "accuracy") -> Sweep:
-    """The best point of each method's grid; each method is given as a run, whose other options stay as they are."""
+def tune(
+    methods: Mapping[str, Run],
+    grids: Mapping[str, Grid],
+    seeds: Sequence[int],
+    score: str = "accuracy",
+    limits: Limits | None = None,
+    together: Sequence[str] = (),
+) -> Sweep:
+    """The best point of each method's grid; each method is given as a run, whose other options stay as they are.
+
+    The methods `together` share one point, and hence their grid.
+    """
     if missing := sorted(set(methods) - set(grids)):
         raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
+    groups = {name: list(together) if name in together else [name] for name in methods}
     tried = {name: points(grids[name]) for name in methods}
     frames = [_scored(methods, tried, seeds, score, extension=0)]
     for extension in range(1, EXTENSIONS + 1):
-        beyond = {name: _beyond(methods[name], frames, name, score) for name in methods}
+        beyond = {name: _beyond(methods[name], frames, groups[name], score, limits or {}) for name in methods}
         if not any(beyond.values()):
             break
         frames.append(_scored(methods, beyond, seeds, score, extension))
     scores = pd.concat(frames, ignore_index=True)
-    return Sweep(scores, {name: _best(scores, name, score) for name in methods})
+    return Sweep(scores, {name: _best(scores, groups[name], score) for name in methods})
 
 
 def points(grid: Grid) -> list[Point]:
@@ -89,8 +104,10 @@ def _scored(
         for point in listed
         for seed in seeds
     ]
-    ends = study.execute(runs).groupby(_keys(runs), sort=False, dropna=False, as_index=False).last()
-    return ends[[*_keys(runs), score]].rename(columns={score: "score"}).assign(extension=extension)
+    ends = study.execute(runs).groupby(_keys(runs), sort=False, dropna=False).tail(1).reset_index(drop=True)
+    worst = np.inf if score in FALLING else -np.inf
+    scores = ends[score].where(np.isfinite(ends[score]), worst)
+    return ends[_keys(runs)].assign(score=scores, extension=extension)
 
 
 def _keys(runs: list[Run]) -> list[str]:
@@ -105,34 +122,40 @@ def best_point(scores: pd.DataFrame, options: list[str], column: str, lowest: bo
     return {name: float(value) for name, value in zip(options, values, strict=True)}
 
 
-def _best(scores: pd.DataFrame, method: str, score: str) -> Point:
-    of_method = scores[scores["method"] == method]
-    return best_point(of_method, _options(scores, method), "score", lowest=score in FALLING)
+def _best(scores: pd.DataFrame, methods: list[str], score: str) -> Point:
+    """The best point of these methods, which share it."""
+    of_methods = scores[scores["method"].isin(methods)]
+    return best_point(of_methods, _options(of_methods), "score", lowest=score in FALLING)
 
 
-def _options(scores: pd.DataFrame, method: str) -> list[str]:
-    of_method = scores[scores["method"] == method].dropna(axis="columns", how="all")
-    return [name for name in of_method if name not in ("method", "seed", "score", "extension")]
+def _options(scores: pd.DataFrame) -> list[str]:
+    given = scores.dropna(axis="columns", how="all")
+    return [name for name in given if name not in ("method", "seed", "score", "extension")]
 
 
-def _beyond(run: Run, frames: list[pd.DataFrame], method: str, score: str) -> list[Point]:
+def _beyond(run: Run, frames: list[pd.DataFrame], methods: list[str], score: str, limits: Limits) -> list[Point]:
     """The points to add because the best value lies at an end of the grid; none if it does not."""
     scores = pd.concat(frames, ignore_index=True)
-    best, of_method = _best(scores, method, score), scores[scores["method"] == method]
-    grid = {name: sorted(of_method[name].unique().tolist()) for name in best}
+    best, of_methods = _best(scores, methods, score), scores[scores["method"].isin(methods)]
+    grid = {name: sorted(of_methods[name].unique().tolist()) for name in best}
     known = {tuple(point.values()) for point in points(grid)}
     for name, value in best.items():
-        if (further := next_value(grid[name], value)) is not None and _is_possible(run, name, further):
+        further = next_value(grid[name], value, *limits.get(name, ()))
+        if further is not None and _is_possible(run, name, further):
             grid[name] = [*grid[name], further]
     return [point for point in points(grid) if tuple(point.values()) not in known]
 
 
-def next_value(values: list[float], best: float) -> float | None:
-    """One step beyond the end at which the best of the sorted values lies, by the ratio there; None elsewhere."""
+def next_value(values: list[float], best: float, least: float = 0.0, largest: float = np.inf) -> float | None:
+    """One step beyond the end at which the best of the sorted values lies, by the ratio there, but within the limits;
+    None elsewhere, and where the end is at its limit."""
     if len(values) < 2 or best not in (values[0], values[-1]):
         return None
     inner = values[1] if best == values[0] else values[-2]
-    return float(f"{best * best / inner:.3g}") if best > 0 and inner > 0 else None
+    if best <= 0 or inner <= 0:
+        return None
+    further = min(max(float(f"{best * best / inner:.3g}"), least), largest)
+    return None if further in values else further
 
 
 def _is_possible(run: Run, option: str, value: Any) -> bool:

@@ -91,23 +91,28 @@ def gaps_to_optimum(compared: pd.DataFrame) -> pd.DataFrame:
 
 
 def arrivals(trace: pd.DataFrame) -> pd.DataFrame:
-    """Each sampler's last divergence and time, and the seconds until it is as good as GBP-CS (infinite: never)."""
-    level = trace[trace["sampler"] == "GBP-CS"]["divergence"].iloc[-1]
+    """For each problem, each sampler's last divergence and time, and the seconds until it is as good as GBP-CS
+    (infinite: never)."""
     rows = []
-    for name, reports in trace.groupby("sampler", sort=False):
-        last, good = reports.iloc[-1], reports[reports["divergence"] <= level]
-        about = {column: last[column] for column in ("seed", "factory", "divergence", "seconds")}
-        rows.append({"sampler": name} | about | {"seconds_to_level": good["seconds"].iloc[0] if len(good) else np.inf})
+    for _, problem in trace.groupby(["seed", "factory"], sort=False):
+        level = problem[problem["sampler"] == "GBP-CS"]["divergence"].iloc[-1]
+        for name, reports in problem.groupby("sampler", sort=False):
+            last, good = reports.iloc[-1], reports[reports["divergence"] <= level]
+            about = {column: last[column] for column in ("seed", "factory", "divergence", "seconds")}
+            first = good["seconds"].iloc[0] if len(good) else np.inf
+            rows.append({"sampler": name} | about | {"seconds_to_level": first})
     return pd.DataFrame(rows)
 
 
 def sampler_ends(compared: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
-    """The final divergences of all problems, with the times of `arrivals` for the one that was traced.
+    """The final divergences of all problems, with the times of `arrivals` for those that were traced.
 
-    A sampler that never became as good has `reached` 0 and the time of its last report.
+    A sampler that never became as good has `reached` 0 and the longest time that any sampler ran on that problem: one
+    that gives up at once is not an early one.
     """
     reached = np.isfinite(arrived["seconds_to_level"])
-    seconds = arrived["seconds_to_level"].where(reached, arrived["seconds"])
+    longest = arrived.groupby(["seed", "factory"])["seconds"].transform("max")
+    seconds = arrived["seconds_to_level"].where(reached, longest)
     times = arrived[["seed", "factory", "sampler"]].assign(seconds_to_level=seconds, reached=reached.astype(float))
     return compared.merge(times, how="left", on=["seed", "factory", "sampler"]).assign(point="final")
 
@@ -127,23 +132,46 @@ CURRENCIES = {"rounds": None, GRADIENTS: GRADIENTS, "transfers through the cloud
 PRINTED_SAMPLES = 805_263 / 3_550  # per device, by the paper's count of FEMNIST
 
 
-def target_accuracy(frame: pd.DataFrame, last: int, rounds: int) -> float:
-    """82% if the printed rounds are run, otherwise the same share of FedAvg's final accuracy as in the table."""
-    if rounds >= PRINTED_ROUNDS:
-        return PRINTED_TARGET
+def diverged_as_untrained(frame: pd.DataFrame) -> pd.DataFrame:
+    """The records with the scores of round 0 in place of those that are not finite: a run that diverges counts against
+    its row, as one that has learnt nothing."""
+    keys, scores = ["method", "data_set", "seed"], ["accuracy", "loss"]
+    diverged = ~np.isfinite(frame[scores]).all(axis=1)
+    start = frame[frame["round"] == 0].set_index(keys)[scores]
+    before = start.reindex(pd.MultiIndex.from_frame(frame[keys])).set_axis(frame.index)
+    return frame.assign(**{score: frame[score].where(~diverged, before[score]) for score in scores})
+
+
+def targets(frame: pd.DataFrame, last: int, rounds: int) -> dict[int, float]:
+    """The target accuracy of each seed: 82% if the printed rounds are run, otherwise the same share of what FedAvg ends
+    with on this seed as in the table."""
     baseline = frame[frame["method"] == BASELINE.name].sort_values("round").groupby("seed")["accuracy"]
-    return float(TARGET_SHARE * baseline.apply(lambda accuracy: accuracy.tail(last).mean()).mean())
+    ends = baseline.apply(lambda accuracy: accuracy.tail(last).mean())
+    return {seed: PRINTED_TARGET if rounds >= PRINTED_ROUNDS else TARGET_SHARE * end for seed, end in ends.items()}
 
 
-def final_scores(frame: pd.DataFrame, last: int, target: float, rounds: int) -> pd.DataFrame:
-    """One row per run as the ledger wants it: final scores, rounds to the target and rounds left when it was reached,
-    gain over FedAvg of the same seed."""
-    scores = curves.final(frame, ["method", "data_set"], last, target).assign(stage="final")
+def final_scores(frame: pd.DataFrame, last: int, rounds: int) -> pd.DataFrame:
+    """One row per run as the ledger wants it: final scores, rounds to the target of its seed and rounds left when it
+    was reached, gain over FedAvg of the same seed."""
+    goals, keys = targets(frame, last, rounds), ["method", "data_set"]
+    parts = [curves.final(runs, keys, last, goals[seed]) for seed, runs in frame.groupby("seed", sort=False)]
+    scores = pd.concat(parts, ignore_index=True).assign(stage="final")
     baseline = scores[scores["method"] == BASELINE.name].set_index("seed")["accuracy"]
     scores["gain"] = scores["accuracy"] - scores["seed"].map(baseline)
     scores["rounds_left"] = rounds + 1 - scores["rounds_to_target"]
     scores["rounds_of_500"] = scores["rounds_to_target"] if rounds == PRINTED_ROUNDS else np.nan
     return scores
+
+
+def server_leads(scores: pd.DataFrame, servers: list[str]) -> pd.DataFrame:
+    """How far each of the servers of FedOpt ends above each other row but FedGS, seed by seed: server, rival, lead."""
+    wide = scores.pivot(index="seed", columns="method", values="accuracy")
+    rivals = [name for name in wide if name not in (*servers, FEDGS, RANDOM_GROUPS)]
+    pairs = [(server, rival) for server in servers if server in wide for rival in rivals]
+    leads = [
+        pd.DataFrame({"server": server, "rival": rival, "lead": wide[server] - wide[rival]}) for server, rival in pairs
+    ]
+    return pd.concat(leads).dropna().rename_axis("seed").reset_index()
 
 
 def table2(scores: pd.DataFrame) -> pd.DataFrame:
@@ -233,10 +261,15 @@ def leads(paid: pd.DataFrame, currency: str) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis(f"at equal {currency}")
 
 
-def at_rates(tuned: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """Final scores of the rows that were also run at the printed rate: one row per run, `rate` says which."""
-    both = [tuned[tuned["method"].isin(printed["method"])].assign(rate="tuned"), printed.assign(rate="printed")]
-    return pd.concat(both, ignore_index=True)
+def at_rates(tuned: pd.DataFrame, printed: pd.DataFrame, last: int) -> pd.DataFrame:
+    """Scores of the rows that were also run at the printed rate, after as many rounds: one row per run, `rate` says
+    which."""
+    rounds = int(printed["round"].max())
+    same = tuned["method"].isin(printed["method"]) & (tuned["round"] <= rounds) & tuned["seed"].isin(printed["seed"])
+    both = {"tuned": tuned[same], "printed": printed}
+    return pd.concat(
+        [final_scores(frame, last, rounds).assign(rate=rate) for rate, frame in both.items()], ignore_index=True
+    )
 
 
 def networks(small: pd.DataFrame, wide: pd.DataFrame, round: int) -> pd.DataFrame:
@@ -252,9 +285,15 @@ def networks(small: pd.DataFrame, wide: pd.DataFrame, round: int) -> pd.DataFram
 
 
 def gradient_table(divergences: pd.DataFrame) -> pd.DataFrame:
-    """For reading: mean divergence of classes and of gradients by kind of batch, and the gradients round by round."""
-    grouped = divergences.groupby("batch", sort=False)
-    table = pd.DataFrame({"classes": grouped["divergence"].mean(), "gradient": grouped["gradient"].mean()})
+    """For reading: by kind of batch the mean divergence of classes and of gradients, the two terms of the bound, and
+    the gradients round by round."""
+    columns = {
+        "divergence": "classes",
+        "gradient": "gradient",
+        "same_classes": "first term, same classes",
+        "other_classes": "second term, other classes",
+    }
+    table = divergences.groupby("batch", sort=False)[list(columns)].mean().rename(columns=columns)
     rounds = divergences.pivot_table(index="batch", columns="round", values="gradient", sort=False)
     return table.join(rounds.add_prefix("gradient, round ")).round(3)
 

@@ -3,7 +3,8 @@
 A row is a name of the table, the algorithm that computes it and the options that only it has. Rivals train `epochs`
 passes over their data on M * L participants per round; FedGS takes T one-step iterations on L devices of each of M
 factories. Every row is tuned by one rule (`runs.tuning`): four points of its learning rate, or of its learning rate and
-one more option, two values each.
+one more option, two values each. FedGS and FedGS with random groups share a rate, so that they differ in the choice of
+devices alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from fedlib.runs.tuning import Grid, Sweep
 
 PRINTED_ROUNDS = 500
 PRINTED_LR = 0.01
+PRINTED_MUS = (0.05, 0.1, 0.5, 1.0)  # of FedProx; with a smaller one it would turn into FedAvg
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,14 @@ class Rates:
 
 
 def tune(setting: FactorySetting, rows: Sequence[TableRow], rates: Rates, rounds: int, seed: int) -> Sweep:
-    """The best point of every row, on held-out training samples of the devices and a seed that no result uses."""
+    """The best point of every row, on held-out training samples of the devices and a seed that no result uses.
+
+    `setting` has as many iterations T as keep the ratio of work when devices hold samples back.
+    """
     bases = {row.name: run(setting, row, rounds, 0) for row in rows}
-    return tuning.tune(bases, {row.name: rates.grid(row) for row in rows}, [seed])
+    grids = {row.name: rates.grid(row) for row in rows}
+    limits = {"mu": (min(PRINTED_MUS), max(PRINTED_MUS))}
+    return tuning.tune(bases, grids, [seed], limits=limits, together=[FEDGS, RANDOM_GROUPS])
 
 
 def tuned(rows: Sequence[TableRow], best: Mapping[str, Mapping[str, float]]) -> list[TableRow]:
@@ -189,12 +196,13 @@ def table2(
 def beside_printed(setting: FactorySetting, rounds: int, holdings: Holdings) -> pd.DataFrame:
     """The set-up: what the paper prints, what the authors' code does, and what is run here."""
     sizes = holdings.sizes
+    maps = f"Conv {setting.width}, Conv {2 * setting.width}, Dense {setting.hidden}, Dense {holdings.counts.shape[1]}"
     selected = f"{setting.factories}, {setting.selected}, {setting.presampled}"
     here = f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.0f}"
     rows = {
         "data": ("FEMNIST, 350 devices", "LEAF's FEMNIST, --sf 0.1 -k 100", f"{setting.data_set}, {holdings.clients}"),
         "samples per device": ("uneven, mean 227", "", here),
-        "network": ("6603710 weights", "", f"{holdings.weights} weights"),
+        "network": ("Conv 32, Conv 64, Dense 2048, Dense 62", "", maps),
         "first weights": ("not printed", "Xavier's rule", f"{setting.start.capitalize()}'s rule"),
         "factories M, selected L, at random": ("10, 10, 2", "", selected),
         "a group smaller than L": ("not said", "takes all its devices", "takes all its devices"),
@@ -206,6 +214,7 @@ def beside_printed(setting: FactorySetting, rounds: int, holdings: Holdings) -> 
         "batch n, iterations T": ("32, 50", "", f"{setting.batch}, {setting.iterations}"),
         "local epochs of the rivals": ("5", "", str(setting.epochs)),
         "learning rate": ("0.01", "", "tuned for every row; 0.01 beside it"),
+        "decay of the rate": ("not printed", "by a factor per round, which is 1 by default", "none"),
         "rounds R": (str(PRINTED_ROUNDS), "", str(rounds)),
     }
     columns = ["printed", "released code", "here"]
@@ -221,9 +230,12 @@ KINDS = ("chosen by GBP-CS", "drawn at random", "one device", "independent sampl
 def gradient_divergences(setting: FactorySetting, lr: float, rounds: list[int], seed: int) -> pd.DataFrame:
     """How far the classes of a batch and its gradient are from those of all data, while FedGS trains.
 
-    After each of these rounds every factory is offered four batches: those of the devices that GBP-CS chooses, of as
-    many drawn at random, of a single device, and as many samples as a super node has, drawn from all devices. One row
-    per round, factory and kind: `divergence` of the classes and `gradient`, the norm of the difference.
+    After each of these rounds every factory has four batches: those of the devices that GBP-CS chooses from what is
+    queued, fresh ones of as many devices drawn at random, the first of these alone, and as many samples as a super node
+    has, drawn from all devices. One row per round, factory and kind: `divergence` of the classes; as shares of the norm
+    of the gradient of all data, `gradient`, the norm of the difference, and the two terms of its bound delta^m in
+    Proposition 2: `same_classes`, against all data with the classes weighted as in the batch, and `other_classes`, from
+    there to all data as they are.
     """
     federation = federate(**setting.federation, seed=seed)
     method = FedGS(**replace(setting, lr=lr).fedgs_options)
@@ -242,26 +254,55 @@ def _offers(federation: Federation, method: FedGS, taken: np.ndarray, round: int
     queues, t = SampleQueues(federation, method.batch, taken), round * method.iterations
     by_chance = replace(method, presampled=method.devices)
     chosen, drawn = (one.select(federation, queues.counts, t)[0] for one in (method, by_chance))
-    rng = generator(federation.seed, "independent samples", round)
+    rng = generator(federation.seed, "fresh samples", round)
     offers = []
     for factory, (best, random) in enumerate(zip(chosen, drawn, strict=True), start=1):
+        fresh = [_fresh_batch(federation, int(device), method.batch, rng) for device in random]
         independent = rng.integers(len(federation.y), size=method.batch * len(best))
-        batches = (queues.rows[best].ravel(), queues.rows[random].ravel(), queues.rows[random[0]], independent)
+        batches = (queues.rows[best].ravel(), np.concatenate(fresh), fresh[0], independent)
         offers += [(kind, factory, rows) for kind, rows in zip(KINDS, batches, strict=True)]
     return offers
+
+
+def _fresh_batch(federation: Federation, device: int, batch: int, rng: np.random.Generator) -> np.ndarray:
+    """Samples of a device drawn anew: what is queued has been passed over and is no random batch."""
+    rows = federation.rows[device].numpy()
+    return rng.choice(rows, batch, replace=len(rows) < batch)
 
 
 def _distances(
     federation: Federation, weights: torch.Tensor, offers: list[tuple[str, int, np.ndarray]]
 ) -> pd.DataFrame:
     real = selection.real_distribution(federation.class_counts.numpy())
-    everything = engine.pooled_gradient(federation, weights, range(federation.clients))
+    by_class = _class_gradients(federation, weights)
+    everything = _mixed(real, by_class)
+    length = float(everything.norm())
     rows = []
     for kind, factory, batch in offers:
         x, y = federation.x[batch], federation.y[batch]
         shares = np.bincount(y.numpy(), minlength=federation.classes) / len(batch)
         gradient = engine.mean_gradient(federation.network, weights, x, y)
-        apart = float((gradient - everything).norm() / everything.norm())
-        divergence = float(np.linalg.norm(shares - real))
-        rows.append({"batch": kind, "factory": factory, "divergence": divergence, "gradient": apart})
+        reweighted = _mixed(shares, by_class)
+        pairs = {
+            "gradient": (gradient, everything),
+            "same_classes": (gradient, reweighted),
+            "other_classes": (reweighted, everything),
+        }
+        apart = {name: float((one - other).norm()) / length for name, (one, other) in pairs.items()}
+        about = {"batch": kind, "factory": factory, "divergence": float(np.linalg.norm(shares - real))}
+        rows.append(about | apart)
     return pd.DataFrame(rows)
+
+
+def _class_gradients(federation: Federation, weights: torch.Tensor) -> torch.Tensor:
+    """The mean gradient of all samples of each class, (classes, weights); zero for a class that nobody has."""
+    labels, gradients = federation.y, torch.zeros(federation.classes, len(weights))
+    for label in labels.unique().tolist():
+        members = labels == label
+        gradients[label] = engine.mean_gradient(federation.network, weights, federation.x[members], labels[members])
+    return gradients
+
+
+def _mixed(shares: np.ndarray, by_class: torch.Tensor) -> torch.Tensor:
+    """P^T g: the gradient of data with these class shares."""
+    return engine.weighted_sum(torch.as_tensor(shares, dtype=torch.float32), by_class)

@@ -1,5 +1,6 @@
 """Figs. 5 and 7: FedGS over its own hyper-parameters, and the FedOpt family over its two learning rates."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fedlib.papers.fedgs.experiments.comparison import FEDGS, SERVERS, FactorySetting, TableRow, run
@@ -12,23 +13,16 @@ def over_batch_and_iterations(
     iterations: list[int],
     rounds: int,
     seeds: range,
-    dearest: int | None = None,
+    left_out: Sequence[str] = (),
 ) -> list[Run]:
-    """Fig. 5a: every batch size n with every number of iterations T, up to `dearest` samples per device and round."""
+    """Fig. 5a: every batch size n with every number of iterations T, except the cells "n = 64, T = 10" left out."""
     return [
         _fedgs(setting, rounds, seed, {"batch": batch, "iterations": steps}, batch=batch, iterations=steps)
         for seed in seeds
         for batch in batches
         for steps in iterations
-        if dearest is None or batch * steps <= dearest
+        if f"n = {batch}, T = {steps}" not in left_out
     ]
-
-
-def cells_left_out(batches: list[int], iterations: list[int], dearest: int | None) -> list[str]:
-    """The cells of Fig. 5a that a scale does not run, by name."""
-    if dearest is None:
-        return []
-    return [f"n = {n}, T = {steps}" for n in batches for steps in iterations if n * steps > dearest]
 
 
 def over_groups_and_selected(
