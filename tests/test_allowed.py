@@ -32,6 +32,7 @@ NAMED = pytest.mark.parametrize(
 
 
 MAY_BE_EMPTY = (  # all of them; none; none is given; MNIST only
+    *("fedgs.comparison.tuned_only", "fedgs.hyperparameters.left_out"),
     *("fedgs.comparison.methods", "fedgs.comparison.few", "fedacs.comparison.targets", "fedsr.ring_idea.cnn_data"),
     *("fedsr.comparison.few_partitions", "fedsr.images.control_data"),
 )
@@ -181,7 +182,7 @@ def test_names_are_those_of_the_papers_and_of_the_data():
     assert tuple(fedsr.VARIANTS) == allowed.FEDSR_VARIANTS
     assert tuple(fedsr.TARGETS) == allowed.FEDSR_DATA
     assert allowed.ALLOWED["check_data"].names == tuple(fedsr.CANDIDATES)
-    assert tuple(row.name for row in fedgs.rivals(0.1, 64)) == allowed.FEDGS_RIVALS
+    assert tuple(row.name for row in fedgs.rivals(64)) == allowed.FEDGS_RIVALS
     assert tuple(name for name in fedacs.ENVIRONMENTS if name != "iid") == allowed.SKEWED_ENVIRONMENTS
     assert allowed.IMAGES.names == tuple(name for name in KNOWN if name not in FEATURES)
 

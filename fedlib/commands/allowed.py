@@ -125,7 +125,7 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(("head_start", "presampled", "polished", "gradient_rounds", "later"), Allowed(int, least=0)),
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
     **dict.fromkeys(POSITIVES, POSITIVE),
-    **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
+    **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus"), NOT_NEGATIVE),
     **dict.fromkeys(("participations", "shares", "decay", "lambdas"), SHARE),
     **dict.fromkeys(("participation", "pixel_levels", "unequal_levels"), PERCENT),
     "threshold": Allowed(float, least=0, most=1),
@@ -152,7 +152,6 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(("few", "tuned_only"), Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf))),
     "left_out": Allowed(str, names=("n = <batch>, T = <iterations>",), pattern=CELL, lengths=(0, inf)),
     "start": Allowed(str, names=("xavier", "he", "default")),
-    "second_data": WRITERS,
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
     # where a notebook means something else, or needs more
     "start.here.samples": Allowed(int, least=1, most=60000),
