@@ -39,12 +39,8 @@ def _unit(settings: pd.DataFrame, entry: Entry, number: int) -> pd.DataFrame:
     moved = settings[value] + (0.0 if entry.unit == checks.EXACT else wobble)
     extra = {entry.options[name]: given for name, given in (("reached", True), ("guess", 0.1)) if name in entry.options}
     columns = {"seed": number} if entry.unit != "problem" else {"seed": number // 5, "factory": number % 5}
-<<<<<<< HEAD
-    columns |= {entry.options["in_every"]: 0} if "in_every" in entry.options else {}
-=======
-    inside = any("in_every" in options for options in (entry.options, *entry.readings.values()))
-    columns |= {"factory": 0} if inside else {}
->>>>>>> fedgs-2
+    inside = {options["in_every"] for options in (entry.options, *entry.readings.values()) if "in_every" in options}
+    columns |= dict.fromkeys(inside, 0)
     return settings.assign(**{value: moved}, **columns, **extra)
 
 

@@ -10,11 +10,8 @@ import synthetic_claims
 
 from fedlib.judging import facts, ledger
 from fedlib.judging.facts import UNITS
-<<<<<<< HEAD
 from fedlib.papers.fedacs import results as fedacs
-=======
 from fedlib.papers.fedgs import results as fedgs
->>>>>>> fedgs-2
 from fedlib.papers.fedsr import results as fedsr
 from fedlib.report.notebooks import discover
 from fedlib.report.settings import compose_job
