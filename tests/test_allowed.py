@@ -180,7 +180,7 @@ def test_names_are_those_of_the_papers_and_of_the_data():
     assert tuple(fedsr.VARIANTS) == allowed.FEDSR_VARIANTS
     assert tuple(fedsr.TARGETS) == allowed.FEDSR_DATA
     assert allowed.ALLOWED["check_data"].names == tuple(fedsr.CANDIDATES)
-    assert tuple(row.name for row in fedgs.rivals(0.1, 64)) == allowed.FEDGS_RIVALS
+    assert tuple(row.name for row in fedgs.rivals(64)) == allowed.FEDGS_RIVALS
     assert tuple(name for name in fedacs.ENVIRONMENTS if name != "iid") == allowed.SKEWED_ENVIRONMENTS
     assert allowed.IMAGES.names == tuple(name for name in KNOWN if name not in FEATURES)
 

@@ -71,23 +71,23 @@ def test_claims_against_all_name_all_other_rows():
 # --- rows and runs ----------------------------------------------------------------------------------------------------
 
 
-ROWS = [*experiments.main_rows(10), *experiments.rivals(0.1, 8)]
+ROWS = [*experiments.main_rows(10), *experiments.rivals(8)]
 BEST = {row.name: {"lr": 0.2} for row in ROWS} | {"FedAdam": {"lr": 0.3, "server_lr": 0.01}}
 
 
 def test_the_rows_are_those_of_the_table_in_its_order_and_two_more():
-    names = [row.name for row in experiments.rivals(0.1, 8)]
+    names = [row.name for row in experiments.rivals(8)]
     assert [name for name in names if name != "CGAU 2x"] == [name for name in TABLE if name not in ("FedGS", "FedAvg")]
     assert {row.name for row in ROWS} == set(TABLE) | {"CGAU 2x", experiments.RANDOM_GROUPS}
 
 
 def test_every_rival_has_a_panel_of_fig_6():
     shown = {name for members in comparison.FAMILIES.values() for name in members}
-    assert shown == {row.name for row in experiments.rivals(0.1, 8)}
+    assert shown == {row.name for row in experiments.rivals(8)}
 
 
 def test_some_rows_can_be_chosen():
-    assert [row.name for row in experiments.rivals(0.1, 8, ["FedAdam", "IDA"])] == ["IDA", "FedAdam"]
+    assert [row.name for row in experiments.rivals(8, ["FedAdam", "IDA"])] == ["IDA", "FedAdam"]
 
 
 def test_the_options_of_every_row_are_options_of_its_algorithm():
@@ -193,7 +193,6 @@ def test_the_printed_ratio_of_work_stands_beside_ours():
 def test_every_scale_keeps_the_printed_ratio_of_sample_gradients(scale, mean, tuned):
     """`mean` samples per device: of 4300 characters of `handwriting`, of all of FEMNIST; tuning holds some back."""
     config = compose_job(REPOSITORY, [f"scale={scale}"]).fedgs.comparison
-    assert config.tuning_samples == config.samples
     iterations, mean = (config.tuning_iterations, (1 - tuning.HELD_OUT) * mean) if tuned else (config.iterations, mean)
     setting = FactorySetting(config.data_set, batch=config.batch, iterations=iterations, epochs=config.epochs)
     price = results.costs(setting, np.array([mean])).set_index("method")[results.GRADIENTS]

@@ -92,7 +92,7 @@ SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 COUNTS = (
     *("seeds", "cnn_seeds", "crowd_seeds", "share_seeds", "race_seeds", "long_seeds", "rehearsal_seeds"),
     *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds", "rival_seeds", "few_seeds"),
-    *("printed_seeds", "second_seeds", "gradient_seeds"),
+    *("second_seeds", "gradient_seeds"),
     *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
     *("race_rounds", "long_rounds", "schedule", "check_epochs", "watch_rounds", "early"),
     *("second_rounds", "wide_rounds", "printed_rounds", "rate_rounds", "rate_every", "rate_participants"),
@@ -106,7 +106,7 @@ COUNTS = (
     *("groups_iterations", "tuning_iterations", "round_length", "watched"),
 )
 SAMPLES = (  # null: all
-    *("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples"),
+    *("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples"),
     *("race_samples", "check_samples"),
 )
 POSITIVES = (
@@ -121,7 +121,7 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(("head_start", "presampled", "polished", "gradient_rounds", "later"), Allowed(int, least=0)),
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),
     **dict.fromkeys(POSITIVES, POSITIVE),
-    **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus", "gamma"), NOT_NEGATIVE),
+    **dict.fromkeys(("l2", "mu", "mus", "prox_mus", "moon_mus"), NOT_NEGATIVE),
     **dict.fromkeys(("participations", "shares", "decay", "lambdas"), SHARE),
     **dict.fromkeys(("participation", "pixel_levels", "unequal_levels"), PERCENT),
     "threshold": Allowed(float, least=0, most=1),
