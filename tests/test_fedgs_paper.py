@@ -193,7 +193,6 @@ def test_the_printed_ratio_of_work_stands_beside_ours():
 def test_every_scale_keeps_the_printed_ratio_of_sample_gradients(scale, mean, tuned):
     """`mean` samples per device: of 4300 characters of `handwriting`, of all of FEMNIST; tuning holds some back."""
     config = compose_job(REPOSITORY, [f"scale={scale}"]).fedgs.comparison
-    assert config.tuning_samples == config.samples
     iterations, mean = (config.tuning_iterations, (1 - tuning.HELD_OUT) * mean) if tuned else (config.iterations, mean)
     setting = FactorySetting(config.data_set, batch=config.batch, iterations=iterations, epochs=config.epochs)
     price = results.costs(setting, np.array([mean])).set_index("method")[results.GRADIENTS]

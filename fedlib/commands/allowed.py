@@ -95,7 +95,7 @@ SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 COUNTS = (
     *("seeds", "cnn_seeds", "crowd_seeds", "share_seeds", "race_seeds", "long_seeds", "rehearsal_seeds"),
     *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds", "rival_seeds", "few_seeds"),
-    *("printed_seeds", "second_seeds", "gradient_seeds", "stop_seeds"),
+    *("second_seeds", "gradient_seeds", "stop_seeds"),
     *("printed_samples", "printed_batch", "calibration_rounds", "calibration_draws"),
     *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
     *("race_rounds", "long_rounds", "schedule", "check_epochs", "watch_rounds", "early"),
@@ -110,7 +110,7 @@ COUNTS = (
     *("groups_iterations", "tuning_iterations", "round_length", "watched"),
 )
 SAMPLES = (  # null: all
-    *("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples", "tuning_samples"),
+    *("samples", "test_samples", "cnn_samples", "share_samples", "crowd_samples"),
     *("race_samples", "check_samples"),
 )
 POSITIVES = (
