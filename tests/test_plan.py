@@ -47,7 +47,7 @@ COUNTS: dict[str, dict[str, int]] = {
         # mu, Table III, standardised, Table II, equal budgets beyond it, whole runs
         "fedsr.comparison": 2 + 1 + 6 + 3 + (2 * 5 + 1 + 1) + 1 + 2,
         "fedsr.sensitivity": 2 * (2 + 2 - 1) + 2 * 2 + 2 + 2,  # the control of Fig. 10 shares its smallest rings
-        "fedsr.images": 2 + 2,
+        "fedsr.images": 2 + 3,
     },
     "desk": {
         "acfmo.mnist": 9 * 6 * 2 + 5 * 4 * 2 * 9 + 5 * 2 * 9 + 5 * 4 * 3,

@@ -143,7 +143,7 @@ ALLOWED: dict[str, Allowed] = {
     "few_partitions": replace(PARTITION, lengths=(0, inf)),
     "few_methods": Allowed(str, names=FEDSR_METHODS[1:]),
     "control_data": replace(IMAGES, names=FEDSR_DATA[1:], drop_ins=False, lengths=(0, inf)),
-    "cnn_methods": Allowed(str, names=FEDSR_METHODS),
+    "cnn_methods": Allowed(str, names=FEDSR_METHODS, including=("FedAvg", "FedSR")),
     "crowd_methods": Allowed(str, names=FEDSR_METHODS[1:]),
     "long_methods": Allowed(str, names=(*FEDSR_METHODS, *FEDSR_VARIANTS)),
     "standardised_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS)),

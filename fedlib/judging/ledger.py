@@ -26,9 +26,10 @@ What a paper prints is in `papers/<paper>/paper.yaml` (`entries`). A report fold
     printed_in              "%", "s", "rounds": the unit of the printed numbers
 
 Verdicts. Claims: reproduced, contradicted, undecided, not judged at this scale. Printed numbers: matches, differs (ours
-higher), differs (ours lower), undecided; not comparable if the run is not in the printed setting. A whole table: the
-first of differs, undecided, matches, not comparable that any of its numbers has. Audits: holds, does not hold. Figures
-without printed numbers: regenerated; schematics: redrawn. Anything without numbers in the report: not run.
+higher), differs (ours lower), undecided; not comparable if the run is not in the printed setting, or if no number is
+given because not every run has one. A whole table: the first of differs, undecided, matches, not comparable that any of
+its numbers has. Audits: holds, does not hold. Figures without printed numbers: regenerated; schematics: redrawn.
+Anything without numbers in the report: not run.
 """
 
 import json
