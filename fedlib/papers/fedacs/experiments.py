@@ -244,8 +244,8 @@ def relevances(federation: dict, local: dict, calibration: Calibration, seed: in
     sides = {
         "here": (federate(**federation, seed=seed), RandomClients(**local)),
         "printed": (
-            federate(**federation | {"client_samples": calibration.samples}, seed=seed),
-            RandomClients(**local | {"batch": calibration.batch}),
+            federate(**federation | {"client_samples": calibration.samples}, seed=seed),  # pyright: ignore[reportArgumentType]
+            RandomClients(**local | {"batch": calibration.batch}),  # pyright: ignore[reportArgumentType]
         ),
     }
     here, baseline = sides["here"]
