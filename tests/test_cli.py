@@ -259,7 +259,7 @@ def test_a_wrong_word_after_list_is_answered_with_the_valid_ones(capsys, words, 
 
 def test_a_word_that_is_no_command_is_answered_with_what_there_is(workbook, capsys):
     assert main(["lst"], workbook) == 2
-    assert "The commands there are: list, explain, plan, record, verify, dask" in capsys.readouterr().err
+    assert "The commands there are: list, explain, plan, record, verify, findings, dask" in capsys.readouterr().err
 
 
 def test_help_says_how_to_call_it_and_what_the_exit_codes_mean():

@@ -68,14 +68,14 @@ def prose(node: nbformat.NotebookNode) -> Iterator[str]:
     for cell in node.cells:
         if cell.cell_type == "markdown":
             yield cell.source
-        elif cell.cell_type == "code" and ("show.say" in cell.source or "show.answer" in cell.source):
+        elif cell.cell_type == "code" and re.search(r"show\.(?:say|answer|finding)", cell.source):
             yield from (re.sub(r"\{[^{}]*\}", FIELD, text) for text in said(cell.source))
 
 
 def said(source: str) -> Iterator[str]:
-    """The strings in calls of `show.say`."""
+    """The strings in calls of `show.say` and its kin."""
     for call in ast.walk(ast.parse(source)):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("show.say", "show.answer"):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("show.say", "show.answer", "show.finding"):
             strings = (part.value for part in ast.walk(call) if isinstance(part, ast.Constant))
             yield from (cleandoc(text) for text in strings if isinstance(text, str))
 
