@@ -30,7 +30,7 @@ def sentence(outputs: Iterable[dict[str, Any]]) -> str:
 
 
 def table(root: Path, decided: Iterable[str]) -> str:
-    """One row per paper: what was found, how often its claims and audits got each verdict, and its first notebook."""
+    """One row per paper: what was found, how often its claims and audits got each verdict, a link to its notebooks."""
     papers: dict[str, list[Notebook]] = {}
     for notebook in discover(root):
         if notebook.paper in ledger.papers():
@@ -42,7 +42,7 @@ def table(root: Path, decided: Iterable[str]) -> str:
 
 def _row(root: Path, paper: str, notebooks: list[Notebook], decided: bool) -> str:
     saved = [output for notebook in notebooks for cell in cells(notebook.path) for output in cell.get("outputs", [])]
-    link = f"[{ledger.known_as(paper)}]({notebooks[0].path.relative_to(root).as_posix()})"
+    link = f"[{ledger.known_as(paper)}]({notebooks[0].path.parent.relative_to(root).as_posix()})"
     if not decided:
         return f"| {link} | {OPEN} | | |"
     verdicts = {about["id"]: about["verdict"] for about, _ in marks(saved) if about.get("role") == "verdict"}
