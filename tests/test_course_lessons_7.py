@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from course_answers import right_answers, told, typical_mistakes
 
 from fedlib import engine, wireless
 from fedlib.course import clock, lesson7
@@ -13,12 +14,6 @@ from fedlib.course.lesson7 import sending_j
 from fedlib.problem.streams import generator
 
 pytestmark = pytest.mark.slow
-
-
-def told(check, answer, capsys) -> str:
-    """What a check prints about an answer."""
-    check(answer)
-    return capsys.readouterr().out
 
 
 # ---- Answers: one right, and mistakes with a part of the hint that each must get
@@ -179,23 +174,12 @@ OTHER_FORMS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("check", "answer"),
-    [pytest.param(check, right, id=check.number) for check, right, _ in CASES]
-    + [pytest.param(*case, id=f"{case[0].number} in another form") for case in OTHER_FORMS],
-)
+@right_answers(CASES, OTHER_FORMS)
 def test_a_right_answer_passes(check, answer, capsys):
     assert told(check, answer, capsys) == f"✓ {check.number} {check.title}\n"
 
 
-@pytest.mark.parametrize(
-    ("check", "answer", "hint"),
-    [
-        pytest.param(check, *mistake, id=f"{check.number} {name}")
-        for check, _, mistakes in CASES
-        for name, mistake in mistakes.items()
-    ],
-)
+@typical_mistakes(CASES)
 def test_a_typical_mistake_gets_its_hint(check, answer, hint, capsys):
     line = told(check, answer, capsys)
     assert line.startswith(f"✗ {check.number}") and hint in line

@@ -4,18 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from course_answers import right_answers, told, typical_mistakes
 
 from fedlib.algorithms import REGISTRY
 from fedlib.course import lesson8
 from fedlib.course.lesson8 import problem
 
 pytestmark = pytest.mark.slow
-
-
-def told(check, answer, capsys) -> str:
-    """What a check prints about an answer."""
-    check(answer)
-    return capsys.readouterr().out
 
 
 # ---- Answers: one right, and mistakes with a part of the hint that each must get
@@ -142,23 +137,12 @@ OTHER_FORMS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("check", "answer"),
-    [pytest.param(check, right, id=check.number) for check, right, _ in CASES]
-    + [pytest.param(*case, id=f"{case[0].number} in another form") for case in OTHER_FORMS],
-)
+@right_answers(CASES, OTHER_FORMS)
 def test_a_right_answer_passes(check, answer, capsys):
     assert told(check, answer, capsys) == f"✓ {check.number} {check.title}\n"
 
 
-@pytest.mark.parametrize(
-    ("check", "answer", "hint"),
-    [
-        pytest.param(check, *mistake, id=f"{check.number} {name}")
-        for check, _, mistakes in CASES
-        for name, mistake in mistakes.items()
-    ],
-)
+@typical_mistakes(CASES)
 def test_a_typical_mistake_gets_its_hint(check, answer, hint, capsys):
     line = told(check, answer, capsys)
     assert line.startswith(f"✗ {check.number}") and hint in line
