@@ -148,6 +148,20 @@ def test_every_figure_id_of_a_page_is_an_anchor_that_the_index_leads_to(visit):
         page.go_back()
 
 
+def test_the_index_answers_first_for_every_paper(window):
+    page = window("index.html").page
+    assert page.locator("h2").first.inner_text() == "Does it hold up?"
+    papers = {notebook.paper for notebook in discover(REPOSITORY)} - {START}
+    assert page.locator(".answers dt").count() == len(papers)
+    assert all(len(answer) > 40 for answer in page.locator(".answers dd").all_inner_texts())
+
+
+def test_figures_that_show_the_same_curves_share_one_thumbnail(window):
+    labels = window("index.html").page.locator("#paper-acfmo .thumbs b").all_inner_texts()
+    assert "Fig. 1, Fig. 3, Fig. 4" in labels and "Fig. 5, Fig. 6, Fig. 7" in labels
+    assert not {"Fig. 3", "Fig. 4", "Fig. 6", "Fig. 7"} & set(labels)
+
+
 def test_filters_show_exactly_the_lines_they_name(visit):
     page = visit("index.html").page
     lines = page.locator("tr.entry")

@@ -196,6 +196,7 @@ WRONG = {
     "a repeated id": ("id: toy/claim", "id: toy/fig1", "id: toy/fig1\n    kind: claim", "toy/fig1 appears twice"),
     "an id of another paper": ("id: toy/fig1", "id: fig1", "id: fig1", "id 'fig1' must start with 'toy/'"),
     "data of no entry": ("data: toy/fig1", "data: toy/fig7", "id: toy/claim", "'toy/fig7' is not an id of this file"),
+    "like no entry": ("kind: figure", "kind: figure\n    like: toy/fig7", "id: toy/fig1", "like: 'toy/fig7' is not an id"),
     "data of no entry in a reading": (
         "    check: above",
         "    readings: {a: {data: toy/x}}\n    check: above",

@@ -24,6 +24,12 @@ def lesson(request) -> Path:
     return request.param
 
 
+@pytest.fixture(scope="module")
+def runs(lesson, tmp_path_factory) -> Path:
+    """A run store for one lesson, empty at first: what the instructor version computes, the students' finds there."""
+    return tmp_path_factory.mktemp("runs")
+
+
 def called(*words: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Python, called in a folder."""
     return subprocess.run(
@@ -41,14 +47,14 @@ def test_the_version_that_is_executed_has_the_code_and_the_outputs_of_the_source
     assert [old.get("outputs") for old, _ in kept] == [new.get("outputs") for _, new in kept]
 
 
-def test_a_lesson_comes_out_again_as_saved(lesson, course, tmp_path):
+def test_a_lesson_comes_out_again_as_saved(lesson, course, runs, tmp_path):
     """Execute the instructor version from an empty run store and compare with the saved outputs, text for text."""
     version = nbformat.read(course / "instructor" / lesson.name, as_version=4)
     for cell in version.cells:
         if "widget" in build.tags(cell):  # names of widgets change from run to run
             cell.metadata["tags"] = ["nbval-ignore-output"]
     nbformat.write(version, tmp_path / lesson.name)
-    fresh = {"FEDLIB_RUNS": str(tmp_path / "runs"), "FEDLIB_REPORT": str(tmp_path / "report")}
+    fresh = {"FEDLIB_RUNS": str(runs), "FEDLIB_REPORT": str(tmp_path / "report")}
     nbval = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=1800", "-p", "no:xdist"]
     done = called("-m", "pytest", *nbval, lesson.name, folder=tmp_path, environment=os.environ | grade.QUIET | fresh)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
@@ -62,10 +68,10 @@ RUN = (
 )
 
 
-def test_an_untouched_student_notebook_runs_to_its_end(lesson, unpacked, tmp_path):
-    """In the unpacked package, with the package's own library and an empty run store."""
+def test_an_untouched_student_notebook_runs_to_its_end(lesson, unpacked, runs, tmp_path):
+    """In the unpacked package, with the package's own library."""
     environment = {name: value for name, value in os.environ.items() if name != "FEDLIB_REPORT"}
-    environment |= grade.QUIET | {"PYTHONPATH": str(unpacked), "FEDLIB_RUNS": str(tmp_path / "runs")}
+    environment |= grade.QUIET | {"PYTHONPATH": str(unpacked), "FEDLIB_RUNS": str(runs)}
     words = ["-c", RUN, lesson.name, str(unpacked), str(tmp_path / lesson.name)]
     done = called(*words, folder=unpacked, environment=environment)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -54,6 +54,7 @@ class Entry:
     statement: str
     page: str  # the notebook that shows it
     alt: str = ""  # figures: what is drawn, for those who cannot see it
+    like: str = ""  # figures: the id of one that shows the same curves; the index folds them together
     value: str = ""  # figures and tables with printed numbers: column of the data that they print
     printed_in: str = ""  # "%", "s", "rounds"
     scale: float = 1.0  # printed = scale * measured, e.g. 100 for percentages
@@ -188,6 +189,7 @@ def _paper(tree: Any, file: str) -> Paper:
         _require(entry.id.startswith(paper.name + "/"), raw, file, f"id {entry.id!r} must start with '{paper.name}/'")
         for data in [entry.data, *(options.get("data", "") for options in entry.readings.values())]:
             _require(not data or data in seen, raw, file, f"data: {data!r} is not an id of this file")
+        _require(not entry.like or entry.like in seen, raw, file, f"like: {entry.like!r} is not an id of this file")
     return paper
 
 
@@ -327,9 +329,9 @@ def _bounds(cell: float | str) -> tuple[float, float]:
 
 
 def label(id: str) -> str:
-    """acfmo/fig1 -> Fig. 1, fedgs/table2 -> Table 2, acfmo/claim-best-mnist -> Claim best mnist."""
+    """acfmo/fig1 -> Fig. 1, fedgs/table2-rates -> Table 2 rates, acfmo/claim-best-mnist -> Claim best mnist."""
     name = id.split("/", 1)[-1]
-    numbered = re.fullmatch(r"(fig|table)-?(\d+\w*)", name)
+    numbered = re.fullmatch(r"(fig|table)-?(\d+\w*)(-.*)?", name)
     if numbered:
-        return f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
+        return f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}{(numbered[3] or '').replace('-', ' ')}"
     return name[:1].upper() + name[1:].replace("-", " ")

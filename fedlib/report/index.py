@@ -29,7 +29,7 @@ JUDGED = {
     "claim": ("reproduced", "contradicted", "undecided", ledger.NOT_JUDGED),
     "audit": ("holds", "does not hold"),
 }
-THUMBNAIL = (360, 240)
+THUMBNAIL = (480, 320)
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,36 @@ def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], p
     drawn = [entry for entry in of_paper if entry["kind"] in DRAWN]
     facts = ledger.load(name) if name in ledger.papers() else None
     of_pages = [page for page in pages if page.about.get("paper") == name]
+    shown = _folded([entry for entry in drawn if _link(entry["id"], pages)], facts)
     return {
         "name": name,
         "facts": facts,
         "marker": Markup(_marker(number)),
         "pages": of_pages,
-        "finding": Markup(markdown2html_mistune(" ".join(filter(None, (page.finding for page in of_pages))))),
+        "finding": Markup(markdown2html_mistune(_finding(of_pages))),
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
         "compared": _counts(entry["verdict"] for entry in drawn if entry["cells"]),
         "claims": _counts(entry["verdict"] for entry in of_paper if entry["kind"] == "claim"),
         "audits": _counts(entry["verdict"] for entry in of_paper if entry["kind"] == "audit"),
-        "thumbnails": [_thumbnail(folder, entry, pages) for entry in drawn if _link(entry["id"], pages)],
+        "exhibits": [_exhibit(folder, alike, pages) for alike in shown],
     }
+
+
+def _finding(pages: list[Page]) -> str:
+    """What the pages of a paper say was found; at quick scale, that nothing is decided yet."""
+    if any(page.about.get("scale") == "quick" for page in pages):
+        return findings.OPEN
+    return " ".join(page.finding for page in pages if page.finding)
+
+
+def _folded(drawn: list[dict[str, Any]], facts: ledger.Paper | None) -> list[list[dict[str, Any]]]:
+    """Figures and tables in their order, those that show the same together."""
+    like = {entry.id: entry.like for entry in facts.entries if entry.like} if facts else {}
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for entry in drawn:
+        groups.setdefault(like.get(entry["id"], entry["id"]), []).append(entry)
+    return list(groups.values())
 
 
 def _marker(series: int) -> str:
@@ -127,13 +144,14 @@ def _counts(listed: Iterable[str]) -> list[tuple[str, int]]:
     return [(verdict, counter[verdict]) for verdict in verdicts.LOOKS if counter[verdict]]
 
 
-def _thumbnail(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, Any]:
+def _exhibit(folder: Path, alike: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
+    """A figure or table, with the numbers of those that show the same in its label."""
+    entry = alike[0]
     picture = folder / "figures" / f"{entry['id'].replace('/', '-')}.png"
     return {
         "href": _link(entry["id"], pages),
-        "label": ledger.label(entry["id"]),
+        "label": ", ".join(ledger.label(entry["id"]) for entry in alike),
         "statement": entry["statement"],
-        "verdict": entry["verdict"],
         "picture": small(picture.read_bytes()) if picture.exists() else None,
     }
 
