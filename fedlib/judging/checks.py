@@ -100,7 +100,8 @@ class Pairing:
         """One number per unit (and member of `in_every`), the mean over everything inside it."""
         names = [*UNITS[self.unit], *([self.in_every] if self.in_every else [])]
         if names:
-            return side.groupby(names)[column or self.value].mean().astype(float)
+            numbers = side.set_index(names)[column or self.value].astype(float)
+            return numbers if numbers.index.is_unique else numbers.groupby(level=names).mean()
         numbers = side[column or self.value].dropna()
         if len(set(numbers)) > 1:
             raise ValueError(f"an exact comparison needs one number per side, not {numbers.tolist()}")

@@ -13,6 +13,7 @@ import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,12 @@ def load(paper: str, folder: Path = FOLDER) -> Paper:
     file = folder / name
     if not file.exists():
         raise LedgerError(f"no paper {paper!r}; known: {', '.join(papers())}")
+    return _read(file, name, file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _read(file: Path, name: str, changed: int) -> Paper:
+    """The paper in a file; `changed` is the file's time stamp, so that an edited file is read again."""
     try:
         tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_LineLoader)
     except yaml.YAMLError as error:

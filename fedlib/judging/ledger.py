@@ -83,6 +83,7 @@ __all__ = [
     "papers",
     "printed",
     "printed_range",
+    "sources",
     "write",
     "write_evidence",
 ]
@@ -188,8 +189,17 @@ def _claim(entry: Entry, report: Path) -> dict[str, Any]:
     }
 
 
+def sources(entry: Entry) -> set[str]:
+    """The ids whose numbers decide about an entry."""
+    return {_source(entry, reading) for reading in entry.readings or [""]}
+
+
+def _source(entry: Entry, reading: str) -> str:
+    return entry.readings.get(reading, {}).get("data") or entry.data or entry.id
+
+
 def _reading(entry: Entry, report: Path, reading: str) -> dict[str, Any]:
-    data = entry.readings.get(reading, {}).get("data") or entry.data or entry.id
+    data = _source(entry, reading)
     frame = measured(report, data)
     if frame is None:
         missing = _join(entry.note, "Its numbers are not in this report.")

@@ -118,7 +118,7 @@ def _numbers(id: str, data: pd.DataFrame, text: pd.DataFrame) -> None:
 def keep(id: str, data: pd.DataFrame) -> None:
     """Write an entry's numbers without showing them, for claims that use them."""
     _write("data", _entry(id).id, ".csv", lambda path: data.to_csv(path, index=False))
-    _caller.lines.clear()  # any of them may depend on these numbers
+    _caller.lines = {place: told for place, told in _caller.lines.items() if id not in ledger.sources(_entry(place[1]))}
     facts.write_facts(report_folder(), id, _caller.parameters())
 
 
@@ -162,7 +162,7 @@ def say(text: str, **values: Any) -> None:
     Lines of the ledger are judged on the numbers that this notebook has written so far; `prose` lists what a field may
     be. An unknown name is a LookupError with the nearest ones.
     """
-    _markdown(prose.fill(text, _line, values), role="said")
+    _markdown(prose.fill(text, line, values), role="said")
 
 
 def opening() -> None:
@@ -173,18 +173,18 @@ def opening() -> None:
 
 def answer(text: str, **values: Any) -> None:
     """What the notebook found, shown here and at its `opening`; text and values as for `say`."""
-    filled = prose.fill(text, _line, values)
+    filled = prose.fill(text, line, values)
     _markdown(filled, role="said")
     update_display(_as_markdown(filled), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
 
 
 def finding(text: str, **values: Any) -> None:
     """What was found of the paper, in a sentence or two: `findings` carries it to the index and to README.md."""
-    _markdown(prose.fill(text, _line, values), role="finding")
+    _markdown(prose.fill(text, line, values), role="finding")
 
 
-def _line(id: str) -> dict[str, Any]:
-    """The ledger's line of an entry, judged on what this report has now; once, until there are new numbers."""
+def line(id: str) -> dict[str, Any]:
+    """The ledger's line of an entry, judged on what this report has now; once, until its numbers are written again."""
     place = report_folder(), id
     if place not in _caller.lines:
         _caller.lines[place] = ledger.judge(_entry(id), report_folder())
@@ -204,13 +204,13 @@ def verdicts(*ids: str) -> None:
     could be compared; all of them are in `data/<id>-printed.csv`.
     """
     for entry in map(_entry, ids):
-        line = _line(entry.id)
-        ledger.write_evidence(entry, report_folder(), line)
-        _markdown(account(line), id=line["id"], role="verdict", verdict=line["verdict"])
-        if any(row["effect"] is not None for row in line["comparisons"]):
-            _comparisons(line)
-        if line["cells"]:
-            _printed(line)
+        judged = line(entry.id)
+        ledger.write_evidence(entry, report_folder(), judged)
+        _markdown(account(judged), id=judged["id"], role="verdict", verdict=judged["verdict"])
+        if any(row["effect"] is not None for row in judged["comparisons"]):
+            _comparisons(judged)
+        if judged["cells"]:
+            _printed(judged)
 
 
 def _markdown(text: str, **about: Any) -> None:

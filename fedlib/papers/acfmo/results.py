@@ -1,7 +1,7 @@
 """The numbers of the ACFMO notebooks: of the runs, of the stability of momentum, of the convergence theory."""
 
+from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,10 +68,10 @@ def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:
     return rounds.assign(spare=spare.where(rounds["reached"] | (spare < 0)))
 
 
-def by_reading(report: Path, page: str) -> pd.DataFrame:
-    """The verdict on each claim of a page under each of its readings, from the numbers of a report."""
+def by_reading(page: str, line: Callable[[str], dict[str, Any]]) -> pd.DataFrame:
+    """The verdict on each claim of a page under each of its readings; `line` gives the ledger's line of an id."""
     claims = [entry for entry in ledger.load("acfmo").entries if entry.kind == "claim" and entry.page == page]
-    rows = {entry.statement: ledger.judge(entry, report)["readings"] for entry in claims}
+    rows = {entry.statement: line(entry.id)["readings"] for entry in claims}
     verdicts = {name: {one["reading"]: one["verdict"] for one in told} for name, told in rows.items()}
     return pd.DataFrame(verdicts).T.fillna("")
 
