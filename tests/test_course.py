@@ -239,7 +239,7 @@ LINKS = (
 
 
 def test_links_find_their_files_from_the_new_folder(tmp_path):
-    place = build._from(tmp_path / "notebooks/course", tmp_path / "reports/course/student")
+    place = build._relative_links(tmp_path / "notebooks/course", tmp_path / "reports/course/student")
     moved = package.with_links(lesson(("text", LINKS)), place)
     assert moved.cells[0].source == (
         "[next](02_drift.ipynb), [code](../../../fedlib/problem/skew.py#L3), "

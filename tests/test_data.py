@@ -421,7 +421,7 @@ def test_a_missing_client_and_a_failing_one_are_reported_in_words():
 
 
 def test_a_client_that_hangs_is_ended(monkeypatch):
-    monkeypatch.setattr(registry, "PATIENCE", 1)
+    monkeypatch.setattr(registry, "TIMEOUT_S", 1)
     with pytest.raises(FetchFailed, match="did not finish within 1 s"):
         registry.run([sys.executable, "-c", "import time; time.sleep(60)"])
 

@@ -79,9 +79,9 @@ def test_claims_read_columns_that_the_notebooks_write():
         "fedsr/table2-leads": {"data_set", "place", "seed", "lead", "rival"},
         "fedsr/star-losses": {"judged", "partition", "method", "data_set"},
         "fedsr/fig7": {"sum_of_squares", "partition"},
-        "fedsr/fig9": {"accuracy", "kind", "epochs", "partition"},
-        "fedsr/fig9-leads": {"epochs", "seed", "place", "lead"},
-        "fedsr/fig10": {"accuracy", "share", "partition"},
+        "fedsr/fig9": {"data_set", "accuracy", "kind", "epochs", "partition"},
+        "fedsr/fig9-leads": {"data_set", "epochs", "seed", "place", "lead"},
+        "fedsr/fig10": {"data_set", "accuracy", "share", "partition"},
         "fedsr/fig10-gains": {"seed", "place", "gain", "counted"},
         "fedsr/table4": {"accuracy", "method", "participation", "moment", "guess"},
     }
@@ -432,7 +432,7 @@ def test_distance_from_print_is_counted_in_doublings(rounds):
 def test_differences_of_differences_are_paired_by_seed():
     rows = [("ring", "iid", 0.90), ("local", "iid", 0.89), ("ring", "xi=4", 0.85), ("local", "xi=4", 0.80)]
     ends = pd.DataFrame([{"kind": k, "partition": p, "accuracy": a, "epochs": 5, "seed": 3} for k, p, a in rows])
-    leads = results.ring_leads(ends, [5]).set_index("place")["lead"].round(6)
+    leads = results.ring_leads(ends.assign(data_set="mnist"), [5]).set_index("place")["lead"].round(6)
     assert leads.to_dict() == {"iid": 0.01, "xi=4": 0.05, "xi=4 minus iid": 0.04}
     shares = [(0.1, "iid", 0.9), (0.4, "iid", 0.92), (0.1, "xi=4", 0.8), (0.4, "xi=4", 0.9), (0.2, "iid", 0.0)]
     ends = pd.DataFrame([{"share": s, "partition": p, "accuracy": a, "seed": 3} for s, p, a in shares])

@@ -196,7 +196,12 @@ WRONG = {
     "a repeated id": ("id: toy/claim", "id: toy/fig1", "id: toy/fig1\n    kind: claim", "toy/fig1 appears twice"),
     "an id of another paper": ("id: toy/fig1", "id: fig1", "id: fig1", "id 'fig1' must start with 'toy/'"),
     "data of no entry": ("data: toy/fig1", "data: toy/fig7", "id: toy/claim", "'toy/fig7' is not an id of this file"),
-    "like no entry": ("kind: figure", "kind: figure\n    like: toy/fig7", "id: toy/fig1", "like: 'toy/fig7' is not an id"),
+    "like no entry": (
+        "kind: figure",
+        "kind: figure\n    like: toy/fig7",
+        "id: toy/fig1",
+        "like: 'toy/fig7' is not an id",
+    ),
     "data of no entry in a reading": (
         "    check: above",
         "    readings: {a: {data: toy/x}}\n    check: above",
@@ -482,7 +487,7 @@ def test_every_reading_is_judged_and_the_first_decides(load, tmp_path):
         ("as printed", "contradicted"),
         ("mended", "reproduced"),
     ]
-    assert line["note"] == "Read as 'as printed'. Else, mended: reproduced."
+    assert line["note"] == "Read as 'as printed'. Other readings: mended: reproduced."
 
 
 def test_an_audit_holds_or_does_not(toy, tmp_path):

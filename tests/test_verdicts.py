@@ -131,6 +131,17 @@ def test_an_audit_is_told_with_what_is_printed_and_found():
     assert verdicts.account(audit) == "**✗ does not hold** `toy/sum` Statement of toy/sum\n\nPrinted 0.59, found 0.4712"
 
 
+def test_an_audit_of_several_quantities_leaves_them_to_its_table():
+    audit = line("toy/sum", "audit", "does not hold", reported="left: 1; right: 2", measured="left: 1; right: 3")
+    assert verdicts.account(audit) == "**✗ does not hold** `toy/sum` Statement of toy/sum"
+
+
+def test_a_lack_of_units_names_the_unit():
+    need = {"name": "units", "value": 3, "have": 1, "met": False, "because": "fewer decide nothing"}
+    lacks = verdicts.lacking(claim("toy/claim", "not judged at this scale", [], needs=[need]))
+    assert lacks == ["needs 3 seeds, has 1: fewer decide nothing"]
+
+
 @pytest.mark.parametrize("paper", ledger.papers())
 def test_every_entry_of_every_paper_can_be_told_without_its_numbers(paper, tmp_path):
     for entry in ledger.load(paper).entries:

@@ -1,13 +1,13 @@
-"""CGAU (Rieger, Hoegh, Hansen: "Client adaptation improves federated learning with simulated non-iid clients", 2020):
-gated units that every client tunes to its own data, on top of a frozen, pre-trained extractor.
+"""CGAU, conditional gated activation units (Rieger, Hoegh, Hansen: "Client adaptation improves federated learning with
+simulated non-iid clients", 2020): every client tunes them to its own data, on top of a frozen, pre-trained extractor.
 
     z = tanh(W_f x + b_f + v_f^k) * sigmoid(W_g x + b_g + v_g^k)
 
 x is the extractor's output for a sample; v^k is the condition of client k. W and b are averaged as in FedAvg; the
-condition stays at its client. Each client is evaluated with its own condition on its own test samples, where these are
-known; otherwise the shared weights are evaluated alone. The extractor, the layers up to the last feature maps, is
-trained before the first round on a fixed number of samples of devices that the federation holds out; the gated layers
-and a linear layer replace the dense layers of the network.
+condition stays at its client, and is zero until the client takes part. Each client is evaluated with its own condition
+on its own test samples, where these are known; otherwise the shared weights are evaluated alone. The extractor, the
+layers up to the last feature maps, is trained before the first round on a fixed number of samples of held-out writers,
+who are not clients; the gated layers and a linear layer replace the dense layers of the network.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class CGAU(FedAvg):
 
     layers: Count = 1  # gated layers; the paper compares 1x and 2x
     units: Count = 256  # gated units per layer
-    pretrain_samples: Count = 1200  # drawn from those of the held-out devices, the same number at every scale
+    pretrain_samples: Count = 1200  # drawn from those of the held-out writers, the same number at every scale
     pretrain_epochs: Count = 10  # passes over these
     pretrain_lr: Positive = 0.1
     pretrain_batch: Count = 32
@@ -59,7 +59,8 @@ class CGAU(FedAvg):
         def step(
             weights: torch.Tensor, memory: engine.Memory, batch: engine.Batch
         ) -> tuple[torch.Tensor, engine.Memory]:
-            """The gradient of the shared weights; the condition takes the step of the bias it is added to."""
+            """The gradient at the weights with the condition added, b + v, where that by v equals that by b. The
+            condition takes a plain step along it: momentum and weight decay are for the shared weights only."""
             models = with_condition(weights, biases, memory["condition"])
             clients = zip(models, features(batch), batch.y, batch.share, strict=True)
             gradients = torch.stack([head_gradient(head, *client) for client in clients])
@@ -104,7 +105,7 @@ class Gate(nn.Module):
 
 
 def tanh(x: torch.Tensor) -> torch.Tensor:
-    """torch.tanh differs between processors."""
+    """tanh(x) by way of the sigmoid: torch.tanh gives other last digits on other processors."""
     return 2 * torch.sigmoid(2 * x) - 1
 
 
@@ -116,7 +117,8 @@ def gated_head(network: Network, layers: int, units: int) -> nn.Sequential:
 
 
 def gate_biases(network: Network) -> torch.Tensor:
-    """Where the biases of the gated layers lie in the flat weights."""
+    """Indices of the gated layers' biases in the flat weights: the last column of every block (see `problem.layout`)
+    but the classifier's."""
     ends = [(block.start, block.inputs + 1, block.stop) for block in network.blocks[:-1]]
     return torch.cat([torch.arange(first + width - 1, stop, width) for first, width, stop in ends])
 
@@ -124,9 +126,10 @@ def gate_biases(network: Network) -> torch.Tensor:
 def head_gradient(
     head: Network, weights: torch.Tensor, features: torch.Tensor, y: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
-    """Gradient of one client's mean cross-entropy by the flat weights of its head.
+    """Gradient of one client's mean cross-entropy with respect to the flat weights of its head.
 
-    Written out, because autograd would copy these many weights several times per step.
+    `features` is (samples, inputs); `share` is the weight of each sample in the mean, 0 for padding. Written out,
+    because autograd would copy this long vector of weights several times per step.
     """
     layers, inputs, slopes = [block.view(weights) for block in head.blocks], [_with_ones(features)], []
     for layer in layers[:-1]:
@@ -154,7 +157,7 @@ def extractor_of(network: Network) -> Network:
 
 
 def pretrain(federation: Federation, work: engine.Work, samples: int) -> torch.Tensor:
-    """Weights of the extractor when the whole network has trained on this many of the held-out devices' samples."""
+    """Weights of the extractor after the whole network has trained on `samples` samples of the held-out writers."""
     if federation.network.dense:
         raise ValueError("CGAU stands on a convolutional extractor: use cnn_leaf for example")
     if federation.held_out is None or len(federation.held_out[1]) == 0:

@@ -16,11 +16,13 @@ from fedlib.problem.limits import Count
 
 @dataclass(frozen=True)
 class HierFAVG(FedAvg):
-    """Edge servers of `cluster_size` devices, chosen afresh each round; one edge iteration is FedAvg."""
+    """In every round the participants are assigned at random to edge servers of `cluster_size` devices, the last with
+    fewer if need be; as FedSR draws its rings, and unlike HierFAVG's own paper, where the assignment is fixed. In one
+    edge iteration the devices of an edge server start from its model, train, and are averaged by data size."""
 
     epochs: Count | None = 1  # local epochs per edge iteration
     cluster_size: Count = 4  # devices of an edge server
-    iterations: Count = 5  # averages at the edge before the cloud's
+    iterations: Count = 5  # edge iterations per round, before the cloud averages
 
     def __post_init__(self):
         super().__post_init__()
@@ -36,6 +38,7 @@ class HierFAVG(FedAvg):
         edge_of = torch.arange(len(edges)).repeat_interleave(torch.tensor(sizes))
         models = state["weights"].repeat(len(edges), 1)
         for iteration in range(self.iterations):
+            # With epochs_done, an iteration continues the round's sequence of random sample orders.
             visit = replace(work, epochs_done=iteration * (work.epochs or 0))
             cohort = engine.Cohort(np.concatenate(edges), models[edge_of])
             local = engine.train(federation, cohort, visit, round).weights.split(sizes)

@@ -11,8 +11,8 @@ in markdown cells tagged `solution`, and outputs are saved. Nothing is executed 
 | solution | removed | removed | as saved; folded on the page |
 | widget | as it is | no outputs: a slider needs a kernel | no outputs |
 
-Student notebooks carry no outputs at all: whoever is asked for a prediction should not find the answer below. They also
-go into a package of their own (`package`), which has no solution in it.
+Student notebooks carry no outputs at all: students who are asked for a prediction should not see the answer below. They
+also go into a package of their own (`package`), which has no solution in it.
 """
 
 import ast
@@ -39,18 +39,19 @@ from fedlib.report.notebooks import COURSE, lessons, title
 
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 YOUR_TURN = 'raise NotImplementedError("your turn")'
-FROM_ANSWERS = {"exercise", "check", "uses-answer"}  # cells whose outputs show what a student is to find
+FROM_ANSWERS = {"exercise", "check", "uses-answer"}  # cells whose outputs reveal the solution
 
 
 def build(root: Path, folder: Path) -> list[Path]:
-    """Write both versions of all lessons, their pages and the indexes into `folder`; the pages."""
+    """Write both versions of all lessons, their pages, the indexes and the package for students into
+    `folder`. Returns the paths of the pages."""
     notebooks = {lesson.path: nbformat.read(lesson.path, as_version=4) for lesson in lessons(root)}
     pages = []
-    for version, (made, shown) in VERSIONS.items():
+    for version, (as_notebook, as_page) in VERSIONS.items():
         for path, source in notebooks.items():
-            place = _from(path.parent, folder / version)
-            write_text(folder / version / path.name, nbformat.writes(with_links(made(source), place)) + "\n")
-            page = folded(presentable(with_links(shown(source), place), root), source)
+            relinked = _relative_links(path.parent, folder / version)
+            write_text(folder / version / path.name, nbformat.writes(with_links(as_notebook(source), relinked)) + "\n")
+            page = folded(presentable(with_links(as_page(source), relinked), root), source)
             pages.append(write_page(page, version, folder / version / f"{path.stem}.html"))
         glossary = (root / "notebooks" / COURSE / GLOSSARY).read_text(encoding="utf-8")
         write_text(folder / version / GLOSSARY, glossary)
@@ -68,7 +69,7 @@ def tags(cell: NotebookNode) -> set[str]:
 
 
 def student(notebook: NotebookNode) -> NotebookNode:
-    """Stubs instead of solutions, and no outputs."""
+    """The student notebook: stubs instead of solutions, and no outputs."""
     lesson = student_page(notebook, without={"solution"})
     for cell in lesson.cells:
         if cell.cell_type == "code":
@@ -77,7 +78,7 @@ def student(notebook: NotebookNode) -> NotebookNode:
 
 
 def student_page(notebook: NotebookNode, without: Set[str] = frozenset({"solution", "prediction"})) -> NotebookNode:
-    """Stubs instead of solutions, and no output that tells one."""
+    """Stubs instead of solutions, without the outputs that reveal a solution or need a kernel."""
     lesson = copy.deepcopy(notebook)
     lesson.cells = [cell for cell in lesson.cells if not tags(cell) & without]
     for cell in lesson.cells:
@@ -116,10 +117,11 @@ def solved(source: str) -> str:
 
 
 def stub(source: str) -> str:
-    """The exercise without its solution: a function says that it is to be written, a name at top level is `...`."""
+    """The exercise without its solution: in a function `raise NotImplementedError`, at top level `name = ...` for every
+    name that the solution defines."""
     lines = source.splitlines()
     for begin, end in reversed(list(regions(source))):
-        lines[begin : end + 1] = _instead(source, begin, end)
+        lines[begin : end + 1] = _placeholder(source, begin, end)
     return "\n".join(lines)
 
 
@@ -128,7 +130,7 @@ def regions(source: str) -> Iterator[tuple[int, int]]:
     begin = None
     for number, line in enumerate(source.splitlines()):
         if line.strip() in (BEGIN, END) and (line.strip() == BEGIN) != (begin is None):
-            raise ValueError(f"line {number + 1}: {BEGIN} and {END} must take turns, in\n{source}")
+            raise ValueError(f"line {number + 1}: {BEGIN} and {END} must alternate, in\n{source}")
         if line.strip() == BEGIN:
             begin = number
         elif line.strip() == END and begin is not None:
@@ -138,15 +140,17 @@ def regions(source: str) -> Iterator[tuple[int, int]]:
         raise ValueError(f"line {begin + 1}: a {END} is missing, in\n{source}")
 
 
-def _instead(source: str, begin: int, end: int) -> list[str]:
-    """The lines that stand for a solution."""
+def _placeholder(source: str, begin: int, end: int) -> list[str]:
+    """The lines that replace a solution in the stub."""
     mark = source.splitlines()[begin]
     indent = mark.removesuffix(mark.lstrip())
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    # begin + 2 is the first line of the solution, counted from 1 as `ast` does. A function that begins there is itself
+    # the solution.
     if any(_spans(function, begin + 2) for function in functions):
         return [f"{indent}{YOUR_TURN}"]
     if indent:
-        raise ValueError(f"line {begin + 1}: a solution stands in a function or at top level, in\n{source}")
+        raise ValueError(f"line {begin + 1}: a solution must be in a function or at top level, in\n{source}")
     region = ast.parse("\n".join(source.splitlines()[begin : end + 1]))
     return [f"{name} = ..." for name in _assigned(region)] or ["# your turn"]
 
@@ -167,9 +171,9 @@ def _assigned(tree: ast.Module) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _from(source: Path, target: Path) -> Callable[[str], str]:
-    """Where a file beside `source` is, seen from `target`."""
-    return lambda link: Path(os.path.relpath(source / link, target)).as_posix()
+def _relative_links(folder: Path, target: Path) -> Callable[[str], str]:
+    """A function that turns a link relative to `folder` into one relative to `target`."""
+    return lambda link: Path(os.path.relpath(folder / link, target)).as_posix()
 
 
 class LessonExporter(PageExporter):
@@ -187,7 +191,8 @@ class LessonExporter(PageExporter):
 
 
 def folded(lesson: NotebookNode, source: NotebookNode) -> NotebookNode:
-    """Exercises as students see them; a solution moves to the metadata, from where the page folds it away."""
+    """Replace each solved exercise by its stub, and keep the solution in the cell's metadata: the page shows it folded.
+    Student pages have stubs already and stay as they are."""
     stubs = {cell.id: stub(cell.source) for cell in source.cells if "exercise" in tags(cell)}
     for cell in lesson.cells:
         if cell.source != stubs.get(cell.id, cell.source):
@@ -224,7 +229,7 @@ def write_index(notebooks: dict[Path, NotebookNode], versions: dict[str, str], p
 
 
 def _card(name: str, notebook: NotebookNode) -> dict[str, Any]:
-    """What the index says of a lesson."""
+    """The lesson's entry in the index."""
     minutes = re.search(r"\b\d+ minutes", notebook.cells[0].source)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     drawn = next((output for output in outputs if "image/png" in output.get("data", {})), None)
@@ -233,7 +238,7 @@ def _card(name: str, notebook: NotebookNode) -> dict[str, Any]:
         "title": title(notebook.cells),
         "time": minutes[0] if minutes else "",
         "goals": goals(notebook),
-        "exercises": sum("check" in tags(cell) for cell in notebook.cells),
+        "exercises": sum("check" in tags(cell) for cell in notebook.cells),  # one cell of checks for each
         "picture": drawn and index.small(base64.b64decode(drawn.data["image/png"])),
         "alt": drawn and drawn.metadata["image/png"]["alt"],
     }

@@ -18,10 +18,10 @@ NAME = "federated-learning-course.zip"
 FOLDER = Path(NAME).stem
 GLOSSARY = "glossary.md"
 LINK = re.compile(r"\[([^\]\[]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
-COPIED = ("constraints.txt", "pyproject.toml", "LICENSE")  # what pip and the law need beside the library
-REQUIREMENTS = "-c constraints.txt\n.\n"
-EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents, equal files
-READ_ME = "students.md"  # beside the lessons; the package's README
+COPIED = ("constraints.txt", "pyproject.toml", "LICENSE")  # what pip needs beside the library, and the licence
+REQUIREMENTS = "-c constraints.txt\n.\n"  # install the library in this folder, with the pinned versions
+EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time stamp: equal contents make equal zip files
+READ_ME = "students.md"  # in the folder of the lessons; becomes the package's README.md
 
 
 def write(root: Path, lessons: dict[str, NotebookNode], path: Path) -> Path:
@@ -49,18 +49,20 @@ def contents(root: Path, lessons: dict[str, NotebookNode]) -> Iterator[tuple[str
 
 
 def inside(link: str) -> str | None:
-    """Where a link of a lesson leads in the package: the library's files are in it, the papers' notebooks are not."""
+    """Where a link of a lesson leads in the package, or None: the library's files are in it, the papers' notebooks are
+    not."""
     return link.removeprefix("../../") if link.startswith("../../fedlib/") else None
 
 
-def with_links(notebook: NotebookNode, place: Callable[[str], str | None]) -> NotebookNode:
-    """Links to other lessons and to the glossary stay; for all others `place` says where they lead now, or None."""
+def with_links(notebook: NotebookNode, new_target: Callable[[str], str | None]) -> NotebookNode:
+    """Rewrite the links of markdown cells, in place. Links to lessons, to the glossary and to the web stay; any other
+    leads to `new_target(link)`, or becomes plain text if that is None."""
 
     def moved(match: re.Match[str]) -> str:
         text, link, anchor = match[1], match[2], match[3] or ""
         if re.match(r"[a-z]+:", link) or re.fullmatch(rf"0\d_\w+\.ipynb|{GLOSSARY}", link):
             return match[0]
-        return text if (target := place(link)) is None else f"[{text}]({target}{anchor})"
+        return text if (target := new_target(link)) is None else f"[{text}]({target}{anchor})"
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

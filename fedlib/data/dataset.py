@@ -14,7 +14,11 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Images uint8 (N x H x W, or N x H x W x 3) or features float32 (N x d); labels and writers int64."""
+    """Images uint8 (N x H x W, or N x H x W x 3) or features float32 (N x d); labels and writers int64.
+
+    `writer_*` says who wrote each sample (in `handwriting`, which font), where a data set knows that; else None.
+    `fingerprint` identifies the exact content.
+    """
 
     name: str
     x_train: torch.Tensor
@@ -40,7 +44,8 @@ def sha256(array: np.ndarray) -> str:
 
 
 def fingerprint(arrays: Arrays, hashes: Mapping[str, str], origin: str = "") -> str:
-    """16 hex digits from the arrays' names, types, shapes and SHA-256, and from where derived data came from."""
+    """16 hex digits from the arrays' names, types, shapes and SHA-256 (`hashes`) and, for derived data, from a
+    description of their source (`origin`)."""
     lines = [f"{name} {arrays[name].dtype} {arrays[name].shape} {hashes[name]}" for name in sorted(arrays)]
     return hashlib.sha256("\n".join([*lines, origin]).encode()).hexdigest()[:16]
 

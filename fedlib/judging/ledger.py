@@ -185,7 +185,7 @@ def _claim(entry: Entry, report: Path) -> dict[str, Any]:
     said = "; ".join(f"{reading}: {lines[reading]['verdict']}" for reading in others)
     return lines[first] | {
         "readings": told,
-        "note": _join(f"Read as {first!r}.", lines[first]["note"], f"Else, {said}."),
+        "note": _join(f"Read as {first!r}.", lines[first]["note"], f"Other readings: {said}."),
     }
 
 

@@ -1,8 +1,9 @@
 """How stored samples become a network's input: bytes scaled to 0 ... 1, standardised if asked for, cropped and flipped
 while training.
 
-Statistics come from the samples that clients train on. A crop shifts an image by up to `crop` pixels in both
-directions, as if it had a black border; then each image is mirrored with probability 1/2.
+Statistics come from the samples that clients train on. `crop` pads an image with a black border of `crop` pixels and
+cuts out a random part of the original size, which shifts the image by up to `crop` pixels vertically and horizontally.
+With `flip`, each image is then mirrored left to right with probability 1/2.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-Standardise = Literal["channel", "feature"] | list | tuple | None  # or what to subtract and to divide by, per channel
+Standardise = Literal["channel", "feature"] | list | tuple | None  # or [means, deviations] per channel
 
 
 def as_floats(x: torch.Tensor) -> torch.Tensor:
@@ -22,8 +23,10 @@ def as_floats(x: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """(x - mean) / deviation, for samples whose channels come last: (channels,), or one number for each pixel and
-    channel."""
+    """Standardisation, (x - mean) / deviation, of samples whose last axis is the channels.
+
+    Both tensors have the shape (channels,), or that of a sample if every feature has its own mean and deviation.
+    """
 
     mean: torch.Tensor
     deviation: torch.Tensor
@@ -33,8 +36,11 @@ class Standard:
 
 
 def standard(x: torch.Tensor, standardise: Standardise) -> Standard | None:
-    """The statistics of samples (n, height, width, channels) or (n, features); a constant feature keeps deviation
-    one."""
+    """The standardisation of samples (n, height, width, channels) or (n, features), fitted to them or as given.
+
+    "channel" pools all pixels of an image; with flat features it is the same as "feature". A deviation of zero, of a
+    constant feature, is replaced by one.
+    """
     if standardise is None:
         return None
     if not isinstance(standardise, str):
@@ -78,20 +84,20 @@ class Augmentation:
     crop: int  # pixels
     flip: bool
     shape: tuple[int, int, int]
-    fill: torch.Tensor  # what a border pixel is stored as, (channels,)
+    fill: torch.Tensor  # value of a border pixel in stored samples, (channels,)
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """How far down and right each of `count` samples is cropped, and whether it is mirrored: (count, 3)."""
+        """Crop and flip of `count` samples, (count, 3): the row and column of the crop's corner in the padded image,
+        0 to 2 * crop (so `crop` is no shift), and 1 if the image is mirrored, else 0."""
         choices = np.array([2 * self.crop + 1, 2 * self.crop + 1, 2 if self.flip else 1])
-        return (rng.random((count, 3)) * choices).astype(
-            np.int64
-        )  # sample by sample, so `count` changes no earlier draw
+        # Drawn sample by sample, so that a larger `count` leaves the first draws as they are.
+        return (rng.random((count, 3)) * choices).astype(np.int64)
 
 
 def augmentation(
     shape: tuple[int, ...], crop: int, flip: bool, dense: bool, scale: Standard | None
 ) -> Augmentation | None:
-    """What `crop` and `flip` ask for; None where they ask for nothing. Dense networks store samples standardised."""
+    """The augmentation that `crop` and `flip` ask for, or None."""
     if not crop and not flip:
         return None
     if len(shape) != 3:
@@ -102,5 +108,6 @@ def augmentation(
     if crop >= min(height, width):
         raise ValueError(f"crop={crop} must be smaller than an image's side, {min(height, width)} pixels")
     black = torch.zeros(channels)
+    # Samples of dense networks are stored standardised, so their border is standardised black.
     fill = scale.apply(black) if dense and scale is not None else black
     return Augmentation(crop, flip, (height, width, channels), fill)

@@ -1,7 +1,8 @@
 """How a network's weights lie in one flat vector.
 
 Each linear or convolutional layer is a block of (outputs) x (inputs + 1): one row per output, the bias in the last
-column. So the bias is the weight of a feature that is always one, and server arithmetic is arithmetic on vectors.
+column. So the bias is the weight of a feature that is always one, and server arithmetic is arithmetic on vectors. The
+inputs of a convolution are input channels x kernel height x kernel width.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class Block:
         return self.start + self.outputs * (self.inputs + 1)
 
     def view(self, flat: torch.Tensor) -> torch.Tensor:
-        """The layer of flat vectors (..., weights) as (..., outputs, inputs + 1), a view where memory allows it."""
+        """This layer's part of flat vectors (..., weights) as (..., outputs, inputs + 1), if possible a view."""
         return flat[..., self.start : self.stop].reshape(*flat.shape[:-1], self.outputs, self.inputs + 1)
 
 
@@ -42,7 +43,8 @@ def blocks(network: nn.Sequential) -> list[Block]:
 
 
 def is_dense(network: nn.Sequential) -> bool:
-    """Linear layers and ReLUs only: such networks train stacked, many clients in one matrix product."""
+    """Whether there are only linear layers, ReLUs and Flatten: the engine trains such networks for many clients at
+    once."""
     return all(isinstance(layer, nn.Flatten | nn.Linear | nn.ReLU) for layer in network)
 
 
@@ -61,7 +63,8 @@ def load(network: nn.Sequential, flat: torch.Tensor) -> None:
 
 
 def gradients(network: nn.Sequential) -> torch.Tensor:
-    """The network's accumulated gradients as one flat vector, laid out like `flatten`."""
+    """The accumulated gradients as one flat vector, laid out like `flatten`, after a backward pass through all layers:
+    a layer without a gradient would be left out."""
     pairs = [(layer.weight.grad, _bias(layer).grad) for layer in layers(network)]
     return _joined([(weight, bias) for weight, bias in pairs if weight is not None and bias is not None])
 

@@ -7,6 +7,7 @@ Each figure is followed by its numbers: readers who cannot see it need them, and
 import base64
 import inspect
 import io
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -148,12 +149,14 @@ def _entry(id: str) -> ledger.Entry:
 def mean_sd(
     frame: pd.DataFrame, value: str, rows: str | list[str], columns: str, scale: float = 100, digits: int = 1
 ) -> pd.DataFrame:
-    """A table of "mean ± standard deviation over seeds", rows in order of appearance."""
+    """A table of "mean ± standard deviation over seeds", rows in order of appearance; one seed has no deviation."""
     grouped = frame.groupby([*([rows] if isinstance(rows, str) else rows), columns], sort=False)[value]
-    mean, sd = grouped.mean() * scale, (grouped.std() * scale).fillna(0)
-    return pd.Series([f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, sd, strict=True)], mean.index).unstack(
-        sort=False
-    )
+    mean, deviation = grouped.mean() * scale, grouped.std() * scale
+    told = [
+        f"{m:.{digits}f}" + ("" if math.isnan(d) else f" ± {d:.{digits}f}")
+        for m, d in zip(mean, deviation, strict=True)
+    ]
+    return pd.Series(told, mean.index).unstack(sort=False)
 
 
 def say(text: str, **values: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from fedlib.judging import ledger
+from fedlib.judging.facts import UNITS
 
 # of the marks in pictures; as in base.css, and distinguishable for colour-blind readers
 COLOURS = {"good": "#00694d", "bad": "#a8380a", "open": "#5a3fa0", "calm": "#44515e"}
@@ -139,16 +140,21 @@ def _outcome(line: dict[str, Any]) -> list[str]:
         within = f" within {tolerance} of print" if any(line["counts"][word] for word in ledger.DECIDED) else ""
         return [f"Printed numbers{within}: {counted(line['counts'])}."]
     told = {"Printed": line["reported"], "found": line["measured"]}
+    if any(";" in str(value) for value in told.values()):
+        return []  # several quantities: they are in the audit's table, above its verdict
     return [", ".join(f"{word} {number(value)}" for word, value in told.items() if value is not None)]
 
 
 def lacking(line: dict[str, Any]) -> list[str]:
     """What a claim needs and the run did not have, one short line each."""
-    return [
-        f"needs {need['name']} {_listed(need['value'])}, has {_listed(need['have'])}: {need['because']}"
-        for need in line["needs"]
-        if not need["met"]
-    ]
+    return [_lack(need, line["unit"]) for need in line["needs"] if not need["met"]]
+
+
+def _lack(need: dict[str, Any], unit: str) -> str:
+    """needs 3 seeds, has 1: fewer decide nothing."""
+    wanted, have = _listed(need["value"]), _listed(need["have"])
+    needed = f"{wanted} {unit}s" if need["name"] == UNITS else f"{need['name']} {wanted}"
+    return f"needs {needed}, has {have}: {need['because']}"
 
 
 def _listed(value: Any) -> str:

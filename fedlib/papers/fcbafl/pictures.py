@@ -1,5 +1,10 @@
 """Figures of the FCBAFL notebooks: the system (Fig. 1), a toy with two devices, curves, energies over a sweep, maps,
-and sliders on one cell."""
+and sliders on one cell.
+
+A cell is a radio cell with its devices, a draw is one random placement of them, a plan is an allocation that meets the
+deadline. Schemes: random, average or optimal frequency (RF, AF, OF); random, average (equal), SNR-based or optimal
+allocation of the band (RA, AA, SA, OA).
+"""
 
 from dataclasses import replace
 
@@ -83,8 +88,8 @@ def toy(panels: dict[str, float | None], start: tuple[float, float] = (-1.4, -1.
         averages = np.stack([np.array(start), *(path[:, -1].mean(0) for path in paths)])
         _draw_toy(axes, paths[0], averages)
         axes.set(title=title, xlabel="first weight")
-        far = ((averages - OPTIMUM) ** 2).sum(1) ** 0.5
-        distances[title] = {f"round {round}": far[round] for round in (0, 1, 5, 20)}
+        distance = ((averages - OPTIMUM) ** 2).sum(1) ** 0.5
+        distances[title] = {f"round {round}": distance[round] for round in (0, 1, 5, 20)}
     row[0].set_ylabel("second weight")
     fig.legend(*row[0].get_legend_handles_labels(), loc="lower center", ncols=3, frameon=False)
     fig.subplots_adjust(bottom=0.34)
@@ -104,12 +109,12 @@ def _draw_toy(axes: Axes, first: np.ndarray, averages: np.ndarray) -> None:
 
 
 def accuracies(frame: pd.DataFrame) -> Figure:
-    """Figs. 2 and 3; the first rounds may lie below the picture."""
+    """Figs. 2 and 3; the axis begins at 0.76, which may cut off the first rounds."""
     return _curves(frame, "accuracy", "test accuracy", (0.76, frame["accuracy"].max() + 0.005))
 
 
 def losses(frame: pd.DataFrame) -> Figure:
-    """Figs. 4 and 5, on a logarithmic axis."""
+    """Figs. 4 and 5, on a logarithmic axis that ends at 1.5."""
     low, high = 0.95 * frame["train_loss"].min(), 1.5
     fig = _curves(frame, "train_loss", "training loss F(w)", (low, high))
     for axes in fig.axes:
@@ -127,9 +132,9 @@ def _curves(frame: pd.DataFrame, value: str, label: str, limits: tuple[float, fl
     shape, size = (len(settings), len(batches)), (3.4 + 3.6 * len(batches), 0.6 + 3.4 * len(settings))
     fig, grid = plt.subplots(*shape, figsize=size, sharey=True, squeeze=False, layout="constrained")
     for row, setting in zip(grid, settings, strict=True):
-        here = frame[frame["setting"] == setting]
+        of_setting = frame[frame["setting"] == setting]
         for axes, batch in zip(row, batches, strict=True):
-            _draw_curves(axes, here[here["batch"] == batch], value)
+            _draw_curves(axes, of_setting[of_setting["batch"] == batch], value)
             axes.set(title=f"{setting}: {batch_name(batch)}", xlabel="communication round", ylim=limits)
         row[0].set_ylabel(label)
         row[-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
@@ -144,13 +149,13 @@ def _draw_curves(axes: Axes, frame: pd.DataFrame, value: str) -> None:
     for (curve, step), runs in frame.groupby(["curve", "step"], sort=False):
         if step == ONE_STEP:
             mean, thin = runs.groupby("round")[value].mean(), {"linestyle": (0, (1, 1)), "linewidth": 1.2}
-            axes.plot(mean.index, mean, color=_colour(str(curve)), label=f"{curve}, {step}", **thin)
+            axes.plot(mean.index, mean, color=_colour(str(curve)), label=f"{curve}, common step size", **thin)
         else:
             plots.band(axes, runs, value, curve, {"color": _colour(str(curve)), "linewidth": 1.8})
 
 
 def _colour(curve: str) -> ColorType:
-    """FedAvg is blue, FCBAFL goes by its eta."""
+    """FedAvg is blue; FCBAFL's colour depends on eta, and is grey for values that the paper does not use."""
     if curve == "FedAvg":
         return COLOURS[0]
     return COLOURS[{0.2: 1, 0.5: 2, 1.0: 3, 2.0: 4, 4.0: 5}.get(float(curve.rsplit(" ", 1)[1]), 7)]
@@ -162,8 +167,8 @@ def energy_bars(frame: pd.DataFrame) -> Figure:
     panels = [(place.setting, place.batch) for place in places]
     fig, row = plt.subplots(1, len(panels), figsize=(2.3 * len(panels), 3.8), squeeze=False, layout="constrained")
     for axes, (setting, batch) in zip(row[0], panels, strict=True):
-        here = frame[(frame["setting"] == setting) & (frame["batch"] == batch)].groupby("curve", sort=False)
-        mean, spread, arrived = here["energy_kj"].mean(), here["energy_kj"].std().fillna(0), here["reached"].all()
+        panel = frame[(frame["setting"] == setting) & (frame["batch"] == batch)].groupby("curve", sort=False)
+        mean, spread, arrived = panel["energy_kj"].mean(), panel["energy_kj"].std().fillna(0), panel["reached"].all()
         names = [str(curve).replace("FCBAFL, eta ", "eta ") for curve in mean.index]
         bars = axes.bar(names, mean, yerr=spread, color=[_colour(str(curve)) for curve in mean.index], capsize=3)
         for bar, all_arrived in zip(bars, arrived, strict=True):
@@ -198,8 +203,11 @@ def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame
 
 
 def energies(frame: pd.DataFrame, axis: str, label: str, log: bool = False) -> Figure:
-    """Energy per round over a sweep, one line per scheme as printed, with a band of one standard deviation over draws;
-    hollow marks where most rounds are late. Schemes that meet the deadline are dotted."""
+    """Mean energy per round over a sweep, one line per scheme.
+
+    Solid: the scheme as printed, with a band of one standard deviation over draws; a mark is hollow where, in more than
+    half of the draws, a device misses the deadline or there is no plan. Dotted: our variant that meets the deadline.
+    """
     fig, axes = plt.subplots(figsize=(7.2, 4.2))
     _draw_energies(axes, frame, axis, label, log)
     axes.set_ylabel("energy of a round in J")
@@ -208,7 +216,8 @@ def energies(frame: pd.DataFrame, axis: str, label: str, log: bool = False) -> F
 
 
 def closest_sweeps(frame: pd.DataFrame) -> Figure:
-    """The three sweeps of Figs. 6 to 8 side by side, the schemes as printed."""
+    """The three sweeps of Figs. 6 to 8 side by side, the schemes as printed, in the setting whose savings are closest
+    to the printed ones (`experiments.closest`)."""
     sweeps = {"fig6": ("deadline_s", "deadline in s"), "fig7": ("devices", "devices"), "fig8": ("devices", "devices")}
     fig, row = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
     printed = frame[~frame["scheme"].str.endswith(IN_TIME)]
@@ -224,39 +233,40 @@ def _draw_energies(axes: Axes, frame: pd.DataFrame, axis: str, label: str, log: 
     points = frame[frame["sweep"] == "point"]
     schemes = list(dict.fromkeys(scheme.removesuffix(IN_TIME) for scheme in points["scheme"]))
     for scheme, rows in points.groupby("scheme", sort=False):
-        look = schemes.index(scheme.removesuffix(IN_TIME))
+        position = schemes.index(scheme.removesuffix(IN_TIME))
         by_point = rows.groupby(axis)
         mean, spread = by_point["energy_j"].mean(), by_point["energy_j"].std().fillna(0)
         if scheme.endswith(IN_TIME):
-            axes.plot(mean.index, mean, color=COLOURS[look], linestyle=":", linewidth=1.2, label=scheme)
+            axes.plot(mean.index, mean, color=COLOURS[position], linestyle=":", linewidth=1.2, label=scheme)
             continue
-        axes.plot(mean.index, mean, color=COLOURS[look], label=scheme)
+        axes.plot(mean.index, mean, color=COLOURS[position], label=scheme)
         low = np.maximum(mean - spread, mean / 10) if log else mean - spread
-        axes.fill_between(mean.index, low, mean + spread, color=COLOURS[look], alpha=0.2, linewidth=0)
+        axes.fill_between(mean.index, low, mean + spread, color=COLOURS[position], alpha=0.2, linewidth=0)
         late = 1 - by_point["in_time"].mean()
         for hollow, chosen in ((True, mean[late > 0.5]), (False, mean[late <= 0.5])):
-            face = "white" if hollow else COLOURS[look]
-            axes.plot(chosen.index, chosen, "os^D"[look], color=COLOURS[look], markerfacecolor=face)
+            face = "white" if hollow else COLOURS[position]
+            axes.plot(chosen.index, chosen, "os^D"[position], color=COLOURS[position], markerfacecolor=face)
     axes.set(xlabel=label, yscale="log" if log else "linear", **({} if log else {"ylim": (0, None)}))
 
 
 def saving_maps(
-    grid: pd.DataFrame, printed: dict[tuple[str, str], float], plane: str, here: tuple[float, float]
+    grid: pd.DataFrame, printed: dict[tuple[str, str], float], plane: str, our_setting: tuple[float, float]
 ) -> Figure:
     """One heat map of the saving per printed percentage: a contour where the map reaches it, a cross at our setting.
 
     The capacitance is on the x-axis; `plane`, "radius" or "deadline", on the y-axis. Each map has its own colour scale.
-    Grey cells save nothing or cost more; hatched ones have no plan in more than half of the draws.
+    Grey: the optimal scheme needs more energy than the other one. Hatched: no plan in more than half of the draws.
     """
-    up, label = {"radius": ("radius_km", "radius of the cell in km"), "deadline": ("deadline_s", "deadline in s")}[
-        plane
-    ]
+    y_column, label = {
+        "radius": ("radius_km", "radius of the cell in km"),
+        "deadline": ("deadline_s", "deadline in s"),
+    }[plane]
     fig, panels = plt.subplots(2, 4, figsize=(13, 6.4), sharex=True, sharey=True, layout="constrained")
     for axes, ((figure, scheme), value) in zip(panels.flat, printed.items(), strict=False):
         chosen = grid[(grid["figure"] == figure) & (grid["scheme"] == scheme) & (grid["plane"] == plane)]
-        savings = chosen.pivot(index=up, columns="capacitance", values="saving")
-        no_plan = chosen.pivot(index=up, columns="capacitance", values="no_plan")
-        mesh = _draw_map(axes, savings, no_plan, value, here)
+        savings = chosen.pivot(index=y_column, columns="capacitance", values="saving")
+        no_plan = chosen.pivot(index=y_column, columns="capacitance", values="no_plan")
+        mesh = _draw_map(axes, savings, no_plan, value, our_setting)
         fig.colorbar(mesh, ax=axes, format=PercentFormatter(1, decimals=1 if mesh.get_clim()[1] < 0.05 else 0))
         best = best_scheme(scheme)
         axes.set(xscale="log", yscale="log" if plane == "radius" else "linear")
@@ -269,7 +279,7 @@ def saving_maps(
 
 
 def _draw_map(
-    axes: Axes, savings: pd.DataFrame, no_plan: pd.DataFrame, printed: float, here: tuple[float, float]
+    axes: Axes, savings: pd.DataFrame, no_plan: pd.DataFrame, printed: float, our_setting: tuple[float, float]
 ) -> QuadMesh:
     colours = seaborn.color_palette("mako_r", as_cmap=True).with_extremes(under="0.85")
     values = savings.to_numpy()
@@ -281,13 +291,13 @@ def _draw_map(
     if missing.count():
         axes.pcolor(savings.columns, savings.index, missing, hatch="//", alpha=0, shading="nearest")
     for width, colour in ((4, "black"), (2, "white")):
-        axes.plot(*here, "x", color=colour, markersize=9, markeredgewidth=width)
+        axes.plot(*our_setting, "x", color=colour, markersize=9, markeredgewidth=width)
     return mesh
 
 
 def joint_gaps(gaps: pd.DataFrame) -> Figure:
-    """What the joint optimum saves, over the deadline: one panel per fixed frequency, one line per number of devices,
-    with a band that contains nine of ten draws."""
+    """What the joint optimum saves over choosing shares of the band first, at a fixed frequency, and frequencies
+    second; by deadline, one panel per fixed frequency, one line per number of devices; bands hold 90% of the draws."""
     frequencies = sorted(gaps["fixed_ghz"].unique())
     fig, row = plt.subplots(1, len(frequencies), figsize=(12, 4), sharey=True, squeeze=False, layout="constrained")
     counts = gaps.assign(devices=gaps["devices"].astype(str) + " devices")
@@ -301,7 +311,8 @@ def joint_gaps(gaps: pd.DataFrame) -> Figure:
 
 
 def rounds_of_both(table: pd.DataFrame) -> Figure:
-    """Sending and computing of a round of both methods as stacked bars, one panel per way to count the work."""
+    """Energy per round of FedAvg and FCBAFL as stacked bars, sending and computing; one panel per way to count the work
+    (column `reading`)."""
     readings = list(table["reading"].unique())
     fig, row = plt.subplots(1, len(readings), figsize=(12, 4), sharey=True, squeeze=False, layout="constrained")
     for axes, reading in zip(row[0], readings, strict=True):
@@ -348,11 +359,10 @@ def cell_explorer(cell: Scenario, seed: int) -> ipywidgets.VBox:
         title = f"{devices} devices, {radius_km:g} km, {deadline_s:g} s, sigma {capacitance:.2g}"
         return scheme_bars(frame, title), answer
 
-    sigma = float(np.log10(cell.capacitance))
     return sliders.explorer(
         draw,
         deadline_s=ipywidgets.FloatSlider(cell.deadline_s, min=20, max=60, step=1, description="deadline, s"),
         radius_km=ipywidgets.FloatSlider(cell.radius_km, min=0.05, max=3, step=0.05, description="radius, km"),
         devices=ipywidgets.IntSlider(cell.devices, min=2, max=200, description="devices"),
-        capacitance=ipywidgets.FloatLogSlider(10**sigma, min=-31, max=-26, step=0.1, description="sigma"),
+        capacitance=ipywidgets.FloatLogSlider(cell.capacitance, min=-31, max=-26, step=0.1, description="sigma"),
     )

@@ -178,7 +178,7 @@ def learning_curves(curves: pd.DataFrame) -> Figure:
                 _band(axes, runs, method)
             axes.axhline(guess_level(data_set), color="0.4", linestyle=":", linewidth=1)
             axes.set_title(f"{data_set}, {partition}", fontsize=10)
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
         top = curves.loc[curves["data_set"] == data_set, "accuracy"].max()
         panels[0].set(ylabel="test accuracy", ylim=(0, max(1.1 * top, 2.5 * guess_level(data_set))))
     fig.supxlabel("communication round", fontsize=11)
@@ -256,7 +256,7 @@ def currencies(curves: pd.DataFrame) -> Figure:
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter(NullFormatter())
             axes.title.set_fontsize(10)
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
         panels[0].set_ylabel("test accuracy")
     _shared_legend(fig, grid)
     return fig
@@ -277,7 +277,7 @@ def inputs(curves: pd.DataFrame, printed: dict[str, float]) -> Figure:
             axes.plot(runs["round"], runs["accuracy"], label=kind, **look)
         axes.axhline(printed[data_set], color="0.25", linestyle="--", linewidth=1.2)
         axes.set(title=data_set, xlabel="epoch")
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.legend(loc="lower right", fontsize=8)
     row[0, 0].set_ylabel("accuracy on held-out samples")
     return fig
@@ -321,7 +321,7 @@ def by_setting(ends: pd.DataFrame, setting: str, hue: str, label: str, column: s
             axes.errorbar(at.mean().index, at.mean(), yerr=at.std().fillna(0), label=name, capsize=3, **look)
         axes.set(xlabel=label, title=level or "")
         axes.set_xticks(sorted(ends[setting].unique()))
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
     row[0, 0].set_ylabel("test accuracy at the end")
     row[0, 0].legend(title=None)
     return fig

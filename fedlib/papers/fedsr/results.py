@@ -400,7 +400,7 @@ def priced(curves: pd.DataFrame, per_round: pd.DataFrame) -> pd.DataFrame:
 def ring_leads(ends: pd.DataFrame, epochs: list[int]) -> pd.DataFrame:
     """Fig. 9: by how much ring epochs end above the same number of local epochs, by partition, and xi = 4 minus iid."""
     table = ends[ends["epochs"].isin(epochs)].pivot_table(
-        index=["epochs", "seed"], columns=["partition", "kind"], values="accuracy"
+        index=["data_set", "epochs", "seed"], columns=["partition", "kind"], values="accuracy"
     )
     leads = pd.DataFrame({name: table[name]["ring"] - table[name]["local"] for name in ("iid", "xi=4")})
     leads["xi=4 minus iid"] = leads["xi=4"] - leads["iid"]
