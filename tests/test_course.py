@@ -201,10 +201,10 @@ def test_a_stub_keeps_the_task_and_loses_the_solution(source, expected):
     ("source", "complaint"),
     [
         ("# BEGIN SOLUTION\nx = 1", "line 1: a # END SOLUTION is missing"),
-        ("x = 1\n# END SOLUTION", "line 2: .* must take turns"),
+        ("x = 1\n# END SOLUTION", "line 2: .* must alternate"),
         (
             "for i in []:\n    # BEGIN SOLUTION\n    x = 1\n    # END SOLUTION",
-            "line 2: a solution stands in a function",
+            "line 2: a solution must be in a function",
         ),
     ],
 )

@@ -180,15 +180,20 @@ def test_a_failing_notebook_still_gets_a_page_with_the_error_on_top(report):
 
 
 def test_links_between_notebooks_become_links_between_pages_where_there_is_one(tmp_path):
-    (tmp_path / "acfmo-mnist.ipynb").touch()
-    (tmp_path / "start-here.ipynb").touch()
+    executed, rules = tmp_path / "reports" / "desk" / "executed", tmp_path / "docs" / "judging.md"
+    for file in (executed / "acfmo-mnist.ipynb", executed / "start-here.ipynb", rules):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
     of = {
         ("acfmo/01_mnist.ipynb", "notebooks/00_start_here.ipynb"): "acfmo-mnist.html",
         ("01_mnist.ipynb", "notebooks/acfmo/02_cifar10.ipynb"): "acfmo-mnist.html",
         ("../00_start_here.ipynb", "notebooks/acfmo/02_cifar10.ipynb"): "start-here.html",
         ("fedgs/01_selection.ipynb", "notebooks/00_start_here.ipynb"): None,
+        ("../docs/judging.md", "notebooks/00_start_here.ipynb"): "../../docs/judging.md",
+        ("../../docs/judging.md#words", "notebooks/acfmo/02_cifar10.ipynb"): "../../docs/judging.md#words",
+        ("../docs/nothing.md", "notebooks/00_start_here.ipynb"): None,
     }
-    assert {key: page_of(*key, tmp_path) for key in of} == of
+    assert {key: page_of(*key, executed, tmp_path) for key in of} == of
 
 
 def test_formulas_become_mathml_and_what_cannot_stays_readable(page):

@@ -204,7 +204,7 @@ def write_page(lesson: NotebookNode, version: str, path: Path) -> Path:
     """The lesson as one HTML file that needs no network."""
     markup = LessonExporter().page(
         lesson,
-        page_of=lambda link: link.replace(".ipynb", ".html") if "/" not in link else None,
+        page_of=lambda link: None if "/" in link and link.endswith(".ipynb") else link.replace(".ipynb", ".html"),
         title=title(lesson.cells),
         about={"version": version, "notebook": f"{path.stem}.ipynb"},
         csv=set(),

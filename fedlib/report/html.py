@@ -69,8 +69,9 @@ class Renderer(IPythonRenderer):
         return f'<h{level} id="{self.contents.add(text, level)}">{text}</h{level}>\n'
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        """A link to another notebook leads to its page; if this report has none, only the text is left."""
-        if "://" in url or not url.endswith(".ipynb"):
+        """A link to another notebook leads to its page, one to another file leads there; if there is none, only the text
+        is left."""
+        if "://" in url or url.startswith("#"):
             return super().link(text, url, title)
         page = self.page_of(url)
         return super().link(text, page, title) if page else text
@@ -204,9 +205,15 @@ def exhibits(notebook: NotebookNode) -> set[str]:
     return {mark["id"] for mark in marks if "id" in mark and "role" not in mark}
 
 
-def page_of(link: str, source: str, executed: Path) -> str | None:
-    """The page of the notebook that `source` links to, if it was executed for this report."""
-    name = Notebook.of(Path(os.path.normpath(Path(source).parent / link))).slug
+def page_of(link: str, source: str, executed: Path, root: Path) -> str | None:
+    """Where a link of the notebook `source` leads on its page: to the page of a notebook that was executed for this
+    report, or to another file of the repository."""
+    link, *anchor = link.split("#", 1)
+    file = root / os.path.normpath(Path(source).parent / link)
+    if file.suffix != ".ipynb":
+        place = Path(os.path.relpath(file, executed.parent)).as_posix()
+        return "#".join([place, *anchor]) if file.exists() else None
+    name = Notebook.of(file).slug
     return f"{name}.html" if (executed / f"{name}.ipynb").exists() else None
 
 
@@ -216,7 +223,7 @@ def write(executed: Path, folder: Path, root: Path) -> Path:
     about = notebook.metadata.get("fedlib", {})
     markup = PageExporter().page(
         notebook,
-        page_of=lambda link: page_of(link, about.get("source", ""), executed.parent),
+        page_of=lambda link: page_of(link, about.get("source", ""), executed.parent, root),
         title=title(notebook.cells),
         about=about,
         known_as=ledger.known_as(about.get("paper", "")),
