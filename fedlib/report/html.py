@@ -69,8 +69,8 @@ class Renderer(IPythonRenderer):
         return f'<h{level} id="{self.contents.add(text, level)}">{text}</h{level}>\n'
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        """A link to another notebook leads to its page, one to another file leads there; if there is none, only the text
-        is left."""
+        """A link to another notebook leads to its page, one to another file to the file; if there is none, only the
+        text is left."""
         if "://" in url or url.startswith("#"):
             return super().link(text, url, title)
         page = self.page_of(url)
