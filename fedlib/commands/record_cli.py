@@ -21,10 +21,7 @@ def run(words: list[str], root: Path) -> int:
 
     paper, scale = settings["paper"], settings["scale"]
     used = names_used(Path(settings.get("report") or root / "reports" / scale), paper)
-    try:
-        commit = record.commit()
-    except ValueError as problem:
-        raise UsageError(f"record: {problem}") from None
+    commit = commit_of_code("record")
     finished = [run for name in used if (run := store.finished(name)) is not None]
     new = record.add(paper, scale, finished, commit)
     dropped = record.keep_only(paper, scale, used) if only else 0
@@ -35,6 +32,16 @@ def run(words: list[str], root: Path) -> int:
     if missing:
         print(f"{len(missing)} that the report used are not in the store of this machine: {', '.join(missing[:5])}")
     return FINE
+
+
+def commit_of_code(command: str) -> str:
+    """The commit that a record names; changes of the code that are not committed are a UsageError."""
+    from fedlib.runs import record
+
+    try:
+        return record.commit()
+    except ValueError as problem:
+        raise UsageError(f"{command}: {problem}") from None
 
 
 def read(words: list[str]) -> tuple[dict[str, str], bool]:

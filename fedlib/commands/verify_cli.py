@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from fedlib.commands import FAILED, FINE
+from fedlib.commands.record_cli import commit_of_code
 from fedlib.report.usage import UsageError, valid_names
 
 
@@ -31,11 +32,12 @@ def run(words: list[str], root: Path) -> int:
         chosen = verify.at_random(recorded, options.sample)
     else:
         chosen = recorded if options.all else verify.one_of_each_kind(recorded)
+    commit = commit_of_code("verify --accept") if options.accept else ""
     checked = carry_out(chosen, whole)
     if options.accept:
         for result in checked:
             if result.outcome == "equal":
-                record.accept(result.run, result.maker, record.commit())
+                record.accept(result.run, result.maker, commit)
     print(table(checked))
     print(summary(checked, recorded))
     return FAILED if any(result.outcome in ("differs", "damaged") for result in checked) else FINE

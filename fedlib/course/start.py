@@ -14,7 +14,7 @@ from fedlib.problem import skew
 from fedlib.problem.federation import Federation, federate
 from fedlib.report import drift, holdings, plots, sliders
 from fedlib.runs.computations import computation
-from fedlib.runs.simulation import Progress, simulate
+from fedlib.runs.states import state_after
 from fedlib.runs.study import Run
 
 ALIKE = 100.0  # a concentration at which all clients hold nearly the same mixture
@@ -45,11 +45,7 @@ def run(algorithm: str, name: str, federation: dict, rounds: int, seed: int, **o
 
 def after(federation: Federation, rounds: int, **options) -> torch.Tensor:
     """The server's model after some rounds of FedAvg; its first model after none."""
-    progress = Progress(state=create("fedavg", **options).init(federation))
-    if rounds:
-        simulate(create("fedavg", **options), federation, rounds, progress=progress, bar=False)
-    assert progress.state is not None  # set above
-    return progress.state["weights"]
+    return state_after(create("fedavg", **options), federation, rounds)["weights"]
 
 
 @computation

@@ -129,7 +129,8 @@ def _folded(drawn: list[dict[str, Any]], facts: ledger.Paper | None) -> list[lis
     like = {entry.id: entry.like for entry in facts.entries if entry.like} if facts else {}
     groups: dict[str, list[dict[str, Any]]] = {}
     for entry in drawn:
-        groups.setdefault(like.get(entry["id"], entry["id"]), []).append(entry)
+        id = str(entry["id"])
+        groups.setdefault(like.get(id, id), []).append(entry)
     return list(groups.values())
 
 

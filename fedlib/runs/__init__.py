@@ -1,6 +1,7 @@
 """Runs: from their settings to a tidy frame of records.
 
     simulation    one method on one federation, one record per measured round
+    states        a method's state after some rounds
     run           a run's settings, name and kind; `maker` is the code that computes it, `versions` the libraries
     computations  other computations of a notebook that need data or take long
     store         where finished runs are kept on this machine; interrupted ones continue

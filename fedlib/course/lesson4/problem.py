@@ -17,7 +17,7 @@ from fedlib.algorithms.algorithm import Algorithm
 from fedlib.judging import transfers
 from fedlib.problem.federation import Federation
 from fedlib.report import drift
-from fedlib.runs.simulation import Progress, simulate
+from fedlib.runs.states import state_after
 from fedlib.runs.study import Run, execute
 
 DEVICES, EPOCHS, RING_SIZE = 12, 3, 4
@@ -141,10 +141,7 @@ def trainer(federation: Federation, work: engine.Work, round: int = 1) -> Callab
 
 def after(federation: Federation, rounds: int) -> torch.Tensor:
     """The cloud's model after some rounds of FedSR."""
-    progress = Progress()
-    simulate(method("FedSR"), federation, rounds, every=rounds, progress=progress, bar=False)
-    assert progress.state is not None  # `simulate` sets it
-    return progress.state["weights"]
+    return state_after(method("FedSR"), federation, rounds)["weights"]
 
 
 def journey(

@@ -20,6 +20,7 @@ from fedlib.algorithms.randomclients import sizes
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
 from fedlib.runs.simulation import Progress, simulate
+from fedlib.runs.states import state_after
 from fedlib.selection import bandit, skewness
 
 CLIENTS, SIZE = 30, 5  # clients; participants per round
@@ -217,12 +218,7 @@ def alphas(name: str, seed: int = 0) -> np.ndarray:
 
 def after(name: str, rounds: int, selector: Selector = at_random, seed: int = 0) -> State:
     """The state after some rounds with a selector."""
-    method, federation = Invited(selector=selector, **WORK), world(name, seed)
-    progress = Progress(state=method.init(federation))
-    if rounds:
-        simulate(method, federation, rounds, every=rounds, progress=progress, bar=False)
-    assert progress.state is not None  # set above
-    return progress.state
+    return state_after(Invited(selector=selector, **WORK), world(name, seed), rounds)
 
 
 def play(selector: Selector, name: str, seed: int) -> pd.DataFrame:
