@@ -290,6 +290,17 @@ def test_verify_answers_wrong_words(words, complaint):
         verify_cli.run(words, Path())
 
 
+def test_code_that_is_not_committed_is_not_accepted_and_nothing_is_computed_first(folders, monkeypatch):
+    def uncommitted() -> str:
+        raise ValueError("fedlib/ has changes that are not committed")
+
+    recorded(toy_run())
+    monkeypatch.setattr(record, "commit", uncommitted)
+    monkeypatch.setattr(verify_cli, "carry_out", lambda *_: pytest.fail("it computed before it asked"))
+    with pytest.raises(UsageError, match="verify --accept: fedlib/ has changes that are not committed"):
+        verify_cli.run(["paper=toy", "--accept"], Path())
+
+
 def test_record_takes_what_the_reports_of_a_paper_used(folders, monkeypatch, capsys):
     monkeypatch.setattr(record, "commit", lambda: "89abcdef")
     with pytest.raises(UsageError, match="build it first"):
