@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlib.judging import checks, facts, ledger
+from fedlib.judging import checks, claims, facts, ledger
 from fedlib.judging.facts import Need
 from fedlib.judging.ledger import LedgerError
 
@@ -460,6 +460,23 @@ def test_more_than_six_comparisons_need_five_seeds(load, tmp_path):
         frame = accuracies(Ours=values, **{rival: {5: [0.5] * seeds} for rival in rivals})
         write_data(tmp_path, "toy/fig1", frame, rounds=50)
         assert ledger.judge(paper.entry("toy/claim"), tmp_path)["verdict"] == verdict
+
+
+def test_a_seed_in_which_nobody_arrives_was_run_all_the_same():
+    """Seven races in five seeds; in the last race, neither side arrives in the fifth seed."""
+    rows = [
+        {"method": method, "share": share, "seed": seed, "rounds": rounds + seed, "arrived": (share, seed) != (6, 4)}
+        for share in range(7)
+        for seed in range(5)
+        for method, rounds in [("a", 10 * share), ("b", 10 * share + 20)]
+    ]
+    options = {"key": "method", "first": "b", "others": ["a"], "over": {"share": list(range(7))}}
+    asked = {"value": "rounds", "reached": "arrived", "lower_is_better": True}
+    found = checks.comparisons("above", pd.DataFrame(rows), "seed", options | asked)
+    decision = claims.decide(found, "all")
+    assert [finding.n for finding in decision.findings] == [5] * 6 + [4]
+    assert decision.fewest_units == 5 and decision.verdict == "contradicted"
+    assert decision.findings[-1].note == "neither arrived in 1 of the units"
 
 
 def test_an_undecided_claim_says_what_could_have_been_seen_and_what_would_decide(load, tmp_path):

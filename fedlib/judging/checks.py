@@ -90,11 +90,13 @@ class Pairing:
             for side in (first, second)
         ]
         run = race(sides[0], sides[1], self.times)
-        note = f"neither arrived in {run.both_short} of the units" if run.both_short else ""
         if run.differences.empty:
+            note = f"neither arrived in {run.both_short} of the units" if run.both_short else ""
             return Comparison(label, blank="not comparable" if run.both_short else "not run", note=note)
-        ours, theirs = run.ours_short, run.theirs_short
-        return Comparison(label, run.differences, exact=self.exact, note=note, ours_short=ours, theirs_short=theirs)
+        ours, theirs, both = run.ours_short, run.theirs_short, run.both_short
+        return Comparison(
+            label, run.differences, exact=self.exact, ours_short=ours, theirs_short=theirs, both_short=both
+        )
 
     def by_unit(self, side: pd.DataFrame, column: str | None = None) -> pd.Series:
         """One number per unit (and member of `in_every`), the mean over everything inside it."""

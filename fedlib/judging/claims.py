@@ -21,7 +21,7 @@ from fedlib.judging.statistics import LEVEL, Estimate, estimate
 QUANTIFIERS = ("all", "most", "average")
 OUTCOMES = ("holds", "reversed", "undecided", "not comparable", "not run")
 MANY_UNITS = 30  # from here on tiny effects become significant: a claim must name a margin that matters
-LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # with more than 6 comparisons, each needs at least 5 units
+LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # with more than 6 comparisons, each must be run in at least 5 units
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Comparison:
     exact: bool = False  # one number without spread: from a formula, or printed
     resolution: float = 0.0
     ours_short: int = 0  # units in which only the side that the claim favours never arrived ...
-    theirs_short: int = 0  # ... and only the other side
+    theirs_short: int = 0  # ... only the other side ...
+    both_short: int = 0  # ... and both, so that they cannot be compared there
     blank: str = ""  # "not run" or "not comparable"
     note: str = ""
 
@@ -48,7 +49,8 @@ class Finding:
     outcome: str
     effect: float | None = None
     interval: tuple[float, float] | None = None
-    n: int = 0
+    n: int = 0  # units compared
+    run: int = 0  # units run, with those in which neither side arrived
     margin: float = 0.0
     near: bool = False
     holds: float = 1.0  # p-values
@@ -79,8 +81,8 @@ class Decision:
 
     @property
     def fewest_units(self) -> int | None:
-        """The fewest units of the comparisons that were run; None if all are exact, 0 if none was run."""
-        counted = [finding.n for finding in self.measured if finding.n]
+        """The fewest units in which a comparison was run; None if all are exact, 0 if none was run."""
+        counted = [finding.run for finding in self.measured if finding.n]
         return min(counted) if counted else None if self.measured else 0
 
     @property
@@ -116,6 +118,7 @@ def judge(comparison: Comparison) -> Finding:
         effect=seen.mean,
         interval=seen.interval(2 * LEVEL if comparison.near else LEVEL),
         n=seen.n or 0,
+        run=(seen.n or 0) + comparison.both_short,
         margin=margin,
         near=comparison.near,
         holds=holds,
@@ -146,7 +149,8 @@ def _needed(comparison: Comparison, seen: Estimate) -> int | None:
 
 def _note(comparison: Comparison, trifles: bool) -> str:
     short = {"the favoured side": comparison.ours_short, "the other side": comparison.theirs_short}
-    words = [f"{who} never arrived in {units} of the units" for who, units in short.items() if units]
+    words = [f"neither arrived in {comparison.both_short} of the units"] if comparison.both_short else []
+    words += [f"{who} never arrived in {units} of the units" for who, units in short.items() if units]
     words += [f"{MANY_UNITS} units and more need a margin"] if trifles else []
     return "; ".join(filter(None, [comparison.note, *words]))
 
@@ -186,6 +190,7 @@ def average(comparisons: Sequence[Comparison]) -> Comparison:
         resolution=max(comparison.resolution for comparison in comparisons) / len(comparisons),
         ours_short=sum(comparison.ours_short for comparison in comparisons),
         theirs_short=sum(comparison.theirs_short for comparison in comparisons),
+        both_short=0,  # such a unit has no average
         note="",
     )
 
