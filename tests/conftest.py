@@ -5,6 +5,7 @@
 
 import fedlib  # noqa: F401  isort: skip
 
+import os
 import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from torch import nn
 
 from fedlib.data.dataset import Dataset, from_arrays
@@ -115,11 +117,17 @@ def _set_folders(patch: pytest.MonkeyPatch, folder: Path, *names: str) -> None:
 
 @pytest.fixture(scope="session")
 def course(tmp_path_factory) -> Path:
-    """Both versions of all lessons, their pages and the students' package, built from the saved outputs."""
+    """Both versions of all lessons, their pages and the students' package, built from the saved outputs.
+
+    Processes that share the tests out share this folder, too: who comes first builds it. Nobody writes to it later.
+    """
     from fedlib.course.__main__ import main  # seconds of imports that most tests need not wait for
 
-    folder = tmp_path_factory.mktemp("course")
-    assert main(["--folder", str(folder)]) == 0
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "course"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            assert main(["--folder", str(folder)]) == 0
     return folder
 
 

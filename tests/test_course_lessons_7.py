@@ -351,3 +351,12 @@ def test_a_diary_knows_the_model_of_every_moment(small_trial):
 
 def test_every_method_of_the_race_has_a_price_and_a_rate():
     assert set(lesson7.PRICES) == set(lesson7.problem.CHOSEN)
+
+
+def test_a_minute_scores_every_digit_once():
+    """Late digits and the others, weighted by how often they occur, are all digits; at second 0 nothing is learnt."""
+    asked = lesson7.problem.minute.call("first 10 of 13", lesson7.problem.PROBLEM, 0, True, [0.0, 60.0])
+    found, labels = asked.compute(), lesson7.problem.trial(0).federation.y_test
+    late = float(torch.isin(labels, torch.tensor(lesson7.problem.LATE)).float().mean())
+    assert np.allclose(late * found["8 and 9"] + (1 - late) * found["the others"], found["accuracy"])
+    assert found["accuracy"].iloc[0] < 0.3 < 0.7 < found["accuracy"].iloc[1]

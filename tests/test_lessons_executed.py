@@ -25,8 +25,8 @@ def lesson(request) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(lesson, tmp_path_factory) -> Path:
-    """A run store for one lesson, empty at first: what the instructor version computes, the students' finds there."""
+def runs(tmp_path_factory) -> Path:
+    """One run store, empty at first: what an instructor version computes, students' and later lessons find there."""
     return tmp_path_factory.mktemp("runs")
 
 
@@ -48,7 +48,7 @@ def test_the_version_that_is_executed_has_the_code_and_the_outputs_of_the_source
 
 
 def test_a_lesson_comes_out_again_as_saved(lesson, course, runs, tmp_path):
-    """Execute the instructor version from an empty run store and compare with the saved outputs, text for text."""
+    """Execute the instructor version and compare with the saved outputs, text for text."""
     version = nbformat.read(course / "instructor" / lesson.name, as_version=4)
     for cell in version.cells:
         if "widget" in build.tags(cell):  # names of widgets change from run to run

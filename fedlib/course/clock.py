@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
-import pandas as pd
 import torch
 
 from fedlib import engine
@@ -38,13 +37,13 @@ class TimedDevices:
         return np.where(silent | (took > GIVE_UP), np.inf, took)
 
 
-def draw_devices(clients: int, seed: int, slowest: np.ndarray | None = None, silent: float = SILENT) -> TimedDevices:
+def draw_devices(clients: int, seed: int, slowest: np.ndarray | None = None) -> TimedDevices:
     """Devices with random speeds; `slowest` is a score per client, and the higher it is the slower is the device."""
     seconds = np.exp(SPREAD * generator(seed, "speeds").normal(size=clients))
     if slowest is not None:
         order = np.argsort(slowest, kind="stable")
         seconds = seconds[np.argsort(seconds)][np.argsort(order)]
-    return TimedDevices(seconds, seed, silent)
+    return TimedDevices(seconds, seed)
 
 
 @dataclass(frozen=True)
@@ -178,16 +177,24 @@ class TimedFederation:
 
 
 class Diary:
-    """What was measured, and when."""
+    """Which model the server had, and since when. Only the models that are asked for are measured."""
 
     def __init__(self, trial: TimedFederation):
-        self.trial, self.rows = trial, []
+        self.trial = trial
+        self.rows: list[tuple[float, torch.Tensor]] = []  # seconds and weights
         self.tasks: list[tuple[float, float, int]] = []  # begin, end and client of asynchronous answers
+        self._right: dict[int, torch.Tensor] = {}  # which test digits a row's model gets right
 
     def note(self, seconds: float, weights: torch.Tensor) -> None:
-        federation = self.trial.federation
-        right = engine.logits_of(federation.network, weights, federation.x_test).argmax(1) == federation.y_test
-        self.rows.append((seconds, right))
+        self.rows.append((seconds, weights.clone()))
+
+    def right(self, row: int) -> torch.Tensor:
+        """For every test digit, whether the model of this row gets it right."""
+        if row not in self._right:
+            federation, (_, weights) = self.trial.federation, self.rows[row]
+            found = engine.logits_of(federation.network, weights, federation.x_test).argmax(1)
+            self._right[row] = found == federation.y_test
+        return self._right[row]
 
     def at(self, times: np.ndarray, digits: tuple[int, ...] | None = None) -> np.ndarray:
         """Accuracy of the model that the server has at these times, on all test digits or on some."""
@@ -196,8 +203,5 @@ class Diary:
             torch.ones(len(labels), dtype=torch.bool) if digits is None else torch.isin(labels, torch.tensor(digits))
         )
         seconds = np.array([second for second, _ in self.rows])
-        accuracy = np.array([float(right[chosen].float().mean()) for _, right in self.rows])
-        return accuracy[np.searchsorted(seconds, times + 1e-9, side="right") - 1]
-
-    def frame(self, times: np.ndarray, **label) -> pd.DataFrame:
-        return pd.DataFrame({"seconds": times, "accuracy": self.at(times)}).assign(**label)
+        last = np.searchsorted(seconds, times + 1e-9, side="right") - 1
+        return np.array([float(self.right(row)[chosen].float().mean()) for row in last])

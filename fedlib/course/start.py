@@ -61,8 +61,9 @@ def moves(federation: dict, seed: int, local: dict, rounds: int, learnt_on: dict
 def partitions(held: dict[str, holdings.Holdings]) -> Figure:
     """Who holds what: one map a federation, clients across, classes up."""
     fig, axes = plt.subplots(1, len(held), figsize=(6.2 * len(held), 3.8), layout="constrained")
+    most = max(int(own.counts.max()) for own in held.values())
     for ax, (name, own) in zip(axes, held.items(), strict=True):
-        plots.heatmap(own.counts, ax=ax)
+        plots.heatmap(own.counts, ax=ax, most=most)
         ax.set(title=name, ylabel="digit")
     return fig
 
@@ -96,7 +97,7 @@ def drifts(found: dict[str, drift.Drift]) -> Figure:
         drift.arrows(each, above)
         above.set(title=name, xlim=(-0.2 * reach, reach), ylim=(-side, side))
         drift.knowledge(each, below)
-        below.set_xlabel("digit")
+        below.set_ylabel("digit")
     return fig
 
 

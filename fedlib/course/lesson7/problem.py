@@ -4,7 +4,8 @@ Messages: vectors sent until a target is reached. Energy: FCBAFL's radio cell. T
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from math import log2
 
 import numpy as np
@@ -21,6 +22,7 @@ from fedlib.judging.statistics import estimate
 from fedlib.problem.federation import federate
 from fedlib.problem.streams import generator
 from fedlib.runs import study
+from fedlib.runs.computations import computation
 from fedlib.wireless import Scenario
 from fedlib.wireless.devices import WATT_PER_DBM
 
@@ -72,6 +74,7 @@ def cell(method: str, deadline_s: float, radius_km: float = 0.5, devices: int = 
     )
 
 
+@cache
 def plan(method: str, deadline_s: float) -> wireless.Allocation:
     """The cheapest way for ten participants to make a round of the method in time."""
     return wireless.joint_optimum(wireless.draw_devices(cell(method, deadline_s), generator(0, "devices")), deadline_s)
@@ -232,9 +235,9 @@ STRATEGIES: dict[str, Callable[[TimedFederation], Diary]] = {
 }
 
 
-def trial(seed: int, linked: bool = False) -> TimedFederation:
+def trial(seed: int, linked: bool = False, problem: dict = PROBLEM) -> TimedFederation:
     """The digits of the race on devices with a clock; `linked`: the more eights and nines, the slower the device."""
-    federation = federate(**PROBLEM, seed=seed)
+    federation = federate(**problem, seed=seed)
     counts = federation.class_counts.numpy()
     slowest = counts[:, list(LATE)].sum(1) / counts.sum(1) if linked else None
     devices = clock.draw_devices(federation.clients, seed, slowest)
@@ -242,15 +245,32 @@ def trial(seed: int, linked: bool = False) -> TimedFederation:
     return TimedFederation(federation, devices, work, PRESENT)
 
 
-def diaries(seeds: range, linked: bool = False) -> dict[tuple[str, int], Diary]:
-    """Every strategy on every seed."""
-    return {(name, seed): way(trial(seed, linked)) for seed in seeds for name, way in STRATEGIES.items()}
+@computation
+def minute(strategy: str, federation: dict, seed: int, linked: bool, times: list[float]) -> pd.DataFrame:
+    """Accuracy of the server's model at these times: on all digits, on those of slow devices and on the others."""
+    diary, others = STRATEGIES[strategy](trial(seed, linked, federation)), [d for d in range(10) if d not in LATE]
+    moments = np.array(times)
+    scores = {
+        "accuracy": diary.at(moments),
+        "8 and 9": diary.at(moments, LATE),
+        "the others": diary.at(moments, tuple(others)),
+    }
+    return pd.DataFrame({"method": strategy, "seed": seed, "seconds": moments} | scores)
 
 
-def over_time(written: dict[tuple[str, int], Diary], step: float = 1.0) -> pd.DataFrame:
-    """Accuracy of the server's model, second by second."""
-    times = np.arange(0, SECONDS + step / 2, step)
-    return pd.concat([diary.frame(times, method=name, seed=seed) for (name, seed), diary in written.items()])
+def over_time(seeds: range) -> pd.DataFrame:
+    """Every strategy on every seed, second by second; a device's speed has nothing to do with its data."""
+    return _minutes(seeds, linked=False, times=np.arange(SECONDS + 1))
+
+
+def late_digits(seeds: range) -> pd.DataFrame:
+    """Every strategy on every seed after a minute, when the slow devices hold most eights and nines."""
+    return _minutes(seeds, linked=True, times=np.array([SECONDS]))
+
+
+def _minutes(seeds: range, linked: bool, times: np.ndarray) -> pd.DataFrame:
+    asked = [minute.call(strategy, PROBLEM, seed, linked, times.tolist()) for seed in seeds for strategy in STRATEGIES]
+    return study.execute(asked)
 
 
 def at_times(frame: pd.DataFrame, times: Sequence[float]) -> pd.DataFrame:
@@ -271,16 +291,6 @@ def _with_interval(values: pd.Series) -> str:
     return f"{mean:.1f} ± {mean - low:.1f}"
 
 
-def late_digits(written: dict[tuple[str, int], Diary]) -> pd.DataFrame:
-    """Accuracy at the end on the slow devices' digits and on the others, one row per strategy and seed."""
-    others, end = tuple(digit for digit in range(10) if digit not in LATE), np.array([SECONDS])
-    rows = [
-        {"method": name, "seed": seed, "8 and 9": diary.at(end, LATE)[0], "the others": diary.at(end, others)[0]}
-        for (name, seed), diary in written.items()
-    ]
-    return pd.DataFrame(rows)
-
-
 def late_table(frame: pd.DataFrame) -> pd.DataFrame:
     """The same as means with half of their 95% intervals, and the paired difference to leaving out the late."""
     rows, columns = {}, ["8 and 9", "the others"]
@@ -296,8 +306,9 @@ def round_seconds(invited: Sequence[int], rounds: int = 2000) -> pd.DataFrame:
     """Mean seconds of a round that waits for all, with and without silent devices, and that takes the first 75%."""
     rows = {}
     for many in invited:
-        drawn = [clock.draw_devices(many, seed).answers(1) for seed in range(rounds)]
-        loud = [clock.draw_devices(many, seed, silent=0.0).answers(1) for seed in range(rounds)]
+        devices = [clock.draw_devices(many, seed) for seed in range(rounds)]
+        drawn = [each.answers(1) for each in devices]
+        loud = [replace(each, silent=0.0).answers(1) for each in devices]
         everybody, enough = np.arange(many), clock.first_of(max(1, 3 * many // 4))
         rows[many] = {
             "wait for all, nobody is silent": np.mean([clock.wait_for_all(everybody, each).seconds for each in loud]),
