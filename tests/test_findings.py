@@ -1,10 +1,12 @@
 """What was found of each paper: the table at the top of README.md, and the sentence on a paper's card."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from fedlib.__main__ import ROOT, main
+from fedlib.commands import findings_cli
 from fedlib.judging import ledger
 from fedlib.report import findings
 from fedlib.report.settings import decided_papers
@@ -21,9 +23,18 @@ def rows() -> dict[str, str]:
     return {line.split("[")[1].split("]")[0]: line for line in table}
 
 
-def test_readme_says_what_the_saved_notebooks_say():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text == findings.replaced(text, findings.table(ROOT, decided_papers(ROOT))), "python -m fedlib findings"
+@pytest.mark.parametrize(
+    ("file", "text"), [(Path("README.md"), findings_cli.readme), (findings_cli.START, findings_cli.start_page)]
+)
+def test_readme_and_start_page_say_what_the_saved_notebooks_say(file, text):
+    assert (ROOT / file).read_text(encoding="utf-8") == text(ROOT), "python -m fedlib findings"
+
+
+def test_links_of_the_table_lead_to_a_papers_folder_or_beside_the_notebooks_to_its_first():
+    for folder, wanted in ((".", Path.is_dir), ("notebooks", Path.is_file)):
+        links = re.findall(r"^\| \[\w+\]\((.+?)\)", findings.table(ROOT, [], folder), re.MULTILINE)
+        assert len(links) == len(ledger.papers())
+        assert all(wanted(ROOT / folder / link) for link in links)
 
 
 def test_every_paper_has_a_row_and_only_decided_ones_have_a_finding():

@@ -1,5 +1,6 @@
-"""`fedlib findings`: write the table of findings in README.md from the notebooks as they are saved."""
+"""`fedlib findings`: write the table of findings of README.md and of the start page, from the notebooks as saved."""
 
+import json
 from pathlib import Path
 
 from fedlib.commands import FINE
@@ -8,15 +9,31 @@ from fedlib.report import findings
 from fedlib.report.settings import decided_papers
 from fedlib.report.usage import UsageError
 
+START = Path("notebooks", "00_start_here.ipynb")
+
 
 def run(words: list[str], root: Path) -> int:
     """Write the table anew; it takes no words."""
     if words:
         raise UsageError(f"findings {' '.join(words)}: it takes no settings.")
-    readme = root / "README.md"
-    old = readme.read_text(encoding="utf-8")
-    new = findings.replaced(old, findings.table(root, decided_papers(root)))
-    if new != old:
-        write_text(readme, new)
-    print("README.md: findings " + ("written" if new != old else "are as they were"))
+    for file, text in ((Path("README.md"), readme(root)), (START, start_page(root))):
+        old = (root / file).read_text(encoding="utf-8")
+        if text != old:
+            write_text(root / file, text)
+        print(f"{file}: findings " + ("written" if text != old else "are as they were"))
     return FINE
+
+
+def readme(root: Path) -> str:
+    """The text of README.md with the table as it should be."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return findings.replaced(text, findings.table(root, decided_papers(root)))
+
+
+def start_page(root: Path) -> str:
+    """The text of the start page, a notebook, with the table as it should be."""
+    notebook = json.loads((root / START).read_text(encoding="utf-8"))
+    table = findings.table(root, decided_papers(root), START.parent.as_posix())
+    (place,) = (cell for cell in notebook["cells"] if findings.BEGIN in "".join(cell["source"]))
+    place["source"] = findings.replaced("".join(place["source"]), table).splitlines(keepends=True)
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"

@@ -14,7 +14,7 @@ TEXT = """Regenerate the reports: execute the notebooks, write one HTML page eac
   python -m fedlib verify                recompute the first rounds of each kind of recorded run, and compare
                                          (paper=fedsr  --sample 5  --all  --accept)
   python -m fedlib record paper=.. scale=..   put finished runs of this machine into the record
-  python -m fedlib findings              write README.md's table of findings from the saved notebooks
+  python -m fedlib findings              write the findings of README.md and the start page
   python -m fedlib explain fedsr/claim-above
                                          how a verdict came about: needs, comparisons, intervals, data
                                          (--scale desk  --report folder)

@@ -129,15 +129,19 @@ def _arrow(ax: Axes, x: float, y: float, colour: ColorType, width: float) -> Non
 
 
 def knowledge(drift: Drift, ax: Axes | None = None) -> Axes:
-    """What each client's model knows of each class after the round, and in the last row their average."""
+    """What each client's model knows of each class after the round, and in the last column their average.
+
+    Clients stand across and classes up, as in the map of what they hold.
+    """
     ax = new_axes(6, 4) if ax is None else ax
-    shown = np.vstack([drift.recall, drift.server_recall])
+    shown = np.vstack([drift.recall, drift.server_recall]).T
     clients, classes = drift.recall.shape
-    image = ax.imshow(shown, cmap=seaborn.color_palette("mako_r", as_cmap=True), vmin=0, vmax=1, aspect="auto")
+    look = {"cmap": seaborn.color_palette("mako_r", as_cmap=True), "vmin": 0, "vmax": 1, "aspect": "auto"}
+    image = ax.imshow(shown, origin="lower", **look)
     ax.grid(False)
-    ax.axhline(clients - 0.5, color="white", linewidth=6)
-    ax.set(xlabel="class", ylabel="client", xticks=range(classes), yticks=range(clients + 1))
-    ax.set_yticklabels([*map(str, range(clients)), "average"])
+    ax.axvline(clients - 0.5, color="white", linewidth=6)
+    ax.set(xlabel="client", ylabel="class", xticks=range(clients + 1), yticks=range(classes))
+    ax.set_xticklabels([*map(str, range(clients)), "\naverage"])
     ax.tick_params(length=0)
     seaborn.despine(ax=ax, left=True, bottom=True)
     ax.figure.colorbar(image, ax=ax, label="got right", format=PercentFormatter(1), pad=0.02)

@@ -1,7 +1,7 @@
-"""What was found of each paper, in a sentence, with the counts of its verdicts: for the index and for README.md.
+"""What was found of each paper, in a sentence, with the counts of its verdicts: for index, README and start page.
 
-Both are read from the outputs of notebooks. README.md uses the saved ones, which the tests compare with a fresh
-execution, so its table cannot drift from the record.
+All are read from the outputs of notebooks. README and start page use the saved ones, which the tests compare with a
+fresh execution, so their table cannot drift from the record.
 """
 
 from collections import Counter
@@ -29,20 +29,26 @@ def sentence(outputs: Iterable[dict[str, Any]]) -> str:
     return " ".join(text for about, text in marks(outputs) if about.get("role") == "finding")
 
 
-def table(root: Path, decided: Iterable[str]) -> str:
-    """One row per paper: what was found, how often its claims and audits got each verdict, a link to its notebooks."""
+def table(root: Path, decided: Iterable[str], folder: str = ".") -> str:
+    """One row per paper: what was found, how often its claims and audits got each verdict, a link to its notebooks.
+
+    The table is for a file in this folder of the workbook. Beside the notebooks, whose pages lead from one to the next,
+    it links to the first of a paper; elsewhere to their folder.
+    """
     papers: dict[str, list[Notebook]] = {}
     for notebook in discover(root):
         if notebook.paper in ledger.papers():
             papers.setdefault(notebook.paper, []).append(notebook)
     rows = ["| paper | does it hold up? | claims | audits |", "|---|---|---|---|"]
-    rows += [_row(root, paper, papers[paper], paper in decided) for paper in papers]
+    rows += [_row(root / folder, paper, papers[paper], paper in decided) for paper in papers]
     return "\n".join(rows)
 
 
-def _row(root: Path, paper: str, notebooks: list[Notebook], decided: bool) -> str:
+def _row(folder: Path, paper: str, notebooks: list[Notebook], decided: bool) -> str:
     saved = [output for notebook in notebooks for cell in cells(notebook.path) for output in cell.get("outputs", [])]
-    link = f"[{ledger.known_as(paper)}]({notebooks[0].path.parent.relative_to(root).as_posix()})"
+    first = notebooks[0].path
+    target = first if folder == first.parent.parent else first.parent
+    link = f"[{ledger.known_as(paper)}]({target.relative_to(folder).as_posix()})"
     if not decided:
         return f"| {link} | {OPEN} | | |"
     verdicts = {about["id"]: about["verdict"] for about, _ in marks(saved) if about.get("role") == "verdict"}

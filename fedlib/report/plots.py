@@ -72,8 +72,8 @@ def new_axes(width: float, height: float) -> Axes:
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def heatmap(counts: np.ndarray, ax: Axes | None = None) -> Axes:
-    """Samples by client (across) and class (up) as colours; white means none.
+def heatmap(counts: np.ndarray, ax: Axes | None = None, most: int | None = None) -> Axes:
+    """Samples by client (across) and class (up) as colours; white means none. `most` is where the colours end.
 
     Few clients are in their own order, with the numbers written in if there are not too many; many clients are sorted
     by their most frequent class, so that the split shows as blocks.
@@ -81,13 +81,14 @@ def heatmap(counts: np.ndarray, ax: Axes | None = None) -> Axes:
     ax = new_axes(8, 3.6) if ax is None else ax
     clients, classes = counts.shape
     cells = counts[_order(counts)].T
-    _colour_cells(ax, cells)
+    most = most or max(int(cells.max()), 1)
+    _colour_cells(ax, cells, most)
     if clients <= FEW_CLIENTS:
         ax.vlines(np.arange(1, clients) - 0.5, -0.5, classes - 0.5, color="white", linewidth=2)
     if classes <= FEW_CLASSES:
         ax.hlines(np.arange(1, classes) - 0.5, -0.5, clients - 0.5, color="white", linewidth=2)
     if max(clients, classes) <= MOST_NUMBERS:
-        _write_numbers(ax, cells)
+        _write_numbers(ax, cells, most)
     ax.set_ylabel("class")
     ax.yaxis.set_major_locator(MaxNLocator(min(classes, 10), integer=True))
     _label_clients(ax, clients)
@@ -176,7 +177,7 @@ def _order(counts: np.ndarray) -> np.ndarray:
     return np.lexsort((-np.nan_to_num(class_shares(counts)).max(axis=1), counts.argmax(axis=1)))
 
 
-def _colour_cells(ax: Axes, cells: np.ndarray) -> None:
+def _colour_cells(ax: Axes, cells: np.ndarray, most: int) -> None:
     """The map itself, classes x clients, and its scale."""
     classes, clients = cells.shape
     image = ax.imshow(
@@ -186,7 +187,7 @@ def _colour_cells(ax: Axes, cells: np.ndarray) -> None:
         aspect="auto",
         origin="lower",
         cmap=seaborn.color_palette("mako_r", as_cmap=True),
-        norm=Normalize(0, max(cells.max(), 1)),
+        norm=Normalize(0, most),
         interpolation="nearest" if clients <= FEW_CLIENTS else "antialiased",
         interpolation_stage="rgba",
     )
@@ -203,10 +204,10 @@ def _label_clients(ax: Axes, clients: int) -> None:
     seaborn.despine(ax=ax, left=True, bottom=True)
 
 
-def _write_numbers(ax: Axes, cells: np.ndarray) -> None:
+def _write_numbers(ax: Axes, cells: np.ndarray, most: int) -> None:
     for (k, client), count in np.ndenumerate(cells):
         if count:
-            colour = "white" if count > 0.35 * cells.max() else "black"
+            colour = "white" if count > 0.35 * most else "black"
             ax.text(client, k, str(count), ha="center", va="center", color=colour, fontsize="small")
 
 

@@ -47,7 +47,7 @@ class Run:
         check_federation(self.federation | {"seed": self.seed})
         algorithms.create(self.algorithm, **self.options).require_rounds(self.rounds)
 
-    @property
+    @cached_property
     def config(self) -> dict[str, Any]:
         """All settings that determine the result, defaults included."""
         config = {name: value for name, value in asdict(self).items() if name != "label"}
@@ -141,9 +141,14 @@ def federation_defaults(arguments: dict[str, Any]) -> dict[str, Any]:
     """The defaults of `federate` and of the partitioner, except the seed, which belongs to the run."""
     deal = partition.PARTITIONERS.get(arguments.get("partitioner", ""))
     takers = [federate, deal] if deal else [federate]
-    parameters = [parameter for taker in takers for parameter in signature(taker).parameters.values()]
-    defaults = {option.name: option.default for option in parameters if option.default is not option.empty}
+    defaults = {name: value for taker in takers for name, value in _argument_defaults(taker).items()}
     return {name: value for name, value in defaults.items() if name != "seed"}
+
+
+@lru_cache
+def _argument_defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = signature(function).parameters.values()
+    return {option.name: option.default for option in parameters if option.default is not option.empty}
 
 
 def _option_defaults(algorithm: str) -> dict[str, Any]:
