@@ -303,6 +303,7 @@ def test_the_start_page_leads_to_the_papers_and_back(visit, report):
     page = visit("index.html").page
     page.click(f"#paper-{START} a")
     assert page.url.endswith("start-here.html")
+    page.wait_for_load_state()  # `evaluate_all` takes what is there and does not wait
     hrefs = page.locator("main table a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
     assert hrefs and all((report / href).exists() for href in hrefs)
     page.locator("main table a").first.click()
