@@ -23,9 +23,9 @@ from fedlib.course.lesson5.problem import (
     after,
     alphas,
     counts_of,
-    duelling_bandit,
     entrant,
     games,
+    invited,
     mixture_distance,
     searches,
     standings,
@@ -150,7 +150,8 @@ def bandit_picture(rounds: int, seeds: range) -> tuple[Figure, pd.DataFrame]:
     fig, panels = plt.subplots(1, len(WORLDS), figsize=(11, 3.6), sharey=True, layout="constrained")
     rows = {}
     for axes, name in zip(panels, WORLDS, strict=True):
-        above = np.stack([_above_all(name, rounds, seed) for seed in seeds])  # (seeds, rounds)
+        found = invited(name, WORLDS[name], rounds, list(seeds))
+        above = found.pivot(index="seed", columns="round", values="above").to_numpy()  # (seeds, rounds)
         intervals = np.array([estimate(column).interval() for column in above.T])
         when = np.arange(1, rounds + 1)
         axes.fill_between(when, *intervals.T, color=COLOURS[0], alpha=0.25, linewidth=0, label="95% interval")
@@ -163,13 +164,6 @@ def bandit_picture(rounds: int, seeds: range) -> tuple[Figure, pd.DataFrame]:
     panels[0].set_ylabel("participants' skewness\nminus that of all clients")
     panels[1].legend(fontsize=9, loc="lower left")
     return fig, pd.DataFrame(rows).T.rename_axis("skewness above that of all clients")
-
-
-def _above_all(name: str, rounds: int, seed: int) -> np.ndarray:
-    """How much more skewed than the average client the bandit's participants are, round by round."""
-    truth = alphas(name, seed)
-    chosen = after(name, rounds, duelling_bandit, seed)["chosen"].numpy()
-    return truth[chosen].mean(axis=1) - truth.mean()
 
 
 def _with_interval(values: np.ndarray) -> str:

@@ -19,6 +19,7 @@ from fedlib.algorithms.fedavg import FedAvg
 from fedlib.algorithms.randomclients import sizes
 from fedlib.problem.federation import Federation, federate
 from fedlib.problem.streams import generator
+from fedlib.runs.computations import computation
 from fedlib.runs.simulation import Progress, simulate
 from fedlib.runs.states import state_after
 from fedlib.selection import bandit, skewness
@@ -221,6 +222,18 @@ def after(name: str, rounds: int, selector: Selector = at_random, seed: int = 0)
     return state_after(Invited(selector=selector, **WORK), world(name, seed), rounds)
 
 
+@computation
+def invited(name: str, federation: dict, rounds: int, seeds: list[int]) -> pd.DataFrame:
+    """How much more skewed than the average client of a world the bandit's participants are, seed by seed and round by
+    round; `federation` names the data."""
+    rows = []
+    for seed in seeds:
+        truth, chosen = alphas(name, seed), after(name, rounds, duelling_bandit, seed)["chosen"].numpy()
+        above = truth[chosen].mean(axis=1) - truth.mean()
+        rows += [{"seed": seed, "round": round, "above": value} for round, value in enumerate(above, start=1)]
+    return pd.DataFrame(rows)
+
+
 def play(selector: Selector, name: str, seed: int) -> pd.DataFrame:
     """One selector in one world with one seed: one row per round."""
     method, federation = Invited(selector=selector, **WORK), world(name, seed)
@@ -233,9 +246,14 @@ def play(selector: Selector, name: str, seed: int) -> pd.DataFrame:
     return kept.assign(distance=np.mean(distances))
 
 
-@lru_cache
 def entrant(name: str) -> pd.DataFrame:
-    """All games of an entrant of ours; played once per session, so that only the student's are played again."""
+    """All games of an entrant of ours."""
+    return _kept_games(name, WORLDS)
+
+
+@computation
+def _kept_games(name: str, worlds: dict) -> pd.DataFrame:
+    """Played once and kept, so that only the student's games are played again; `worlds` names the data they need."""
     return games(ENTRANTS[name]).assign(selector=name)
 
 

@@ -18,6 +18,7 @@ from fedlib.algorithms.fedavg import FedAvg
 from fedlib.judging.statistics import estimate
 from fedlib.problem.federation import Federation, assemble, federate
 from fedlib.problem.limits import NonNegative
+from fedlib.runs.computations import computation
 
 CLIENTS, TURNED, TRAINED_ON = 40, 8, 60
 DIGITS = {
@@ -143,24 +144,33 @@ WAYS = ("alone", "one model for all", "fine-tuned", "local head")
 
 def personalised(seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
     """Accuracy of every client on every seed, for each way to get a model."""
-    return _client_scores(seeds, WAYS, lambda seed, way: trained(seed) if way == WAYS[1] else personal(seed, way))
+    return _kept_scores(list(WAYS), list(seeds), DIGITS)
 
 
 def fairer(strengths: Sequence[float], seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
     """The same for averages that listen more to those who are served badly."""
-    return _client_scores(seeds, [f"q = {q:g}" for q in strengths], lambda seed, name: trained(seed, float(name[4:])))
+    return _kept_scores([f"q = {q:g}" for q in strengths], list(seeds), DIGITS)
 
 
-def _client_scores(seeds: Sequence[int], ways: Sequence[str], model) -> pd.DataFrame:
+@computation
+def _kept_scores(ways: list[str], seeds: list[int], federation: dict) -> pd.DataFrame:
+    """Computed once and kept; `federation` names the data that `world` needs."""
     rows = []
     for seed in seeds:
         for way in ways:
-            scores = accuracies(world(seed), model(seed, way))
+            scores = accuracies(world(seed), model_of(seed, way))
             rows += [
                 {"way": way, "seed": seed, "client": client, "turned": bool(turned), "accuracy": score}
                 for client, (turned, score) in enumerate(zip(world(seed).turned, scores, strict=True))
             ]
     return pd.DataFrame(rows)
+
+
+def model_of(seed: int, way: str) -> torch.Tensor:
+    """The model that a client gets, one for all or one each: one of the `WAYS`, or "q = 2" for a fairer average."""
+    if way.startswith("q = "):
+        return trained(seed, float(way.removeprefix("q = ")))
+    return trained(seed) if way == "one model for all" else personal(seed, way)
 
 
 MEASURES = {
