@@ -1,5 +1,7 @@
 """Compiled convolutions against torch in double precision."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,8 @@ from torch.nn import functional
 
 import fedlib  # noqa: F401  first: it pins numerics
 from fedlib.engine import convolution
-from fedlib.problem import layout
+from fedlib.problem import Network, layout, models
+from fedlib.problem.inputs import standard
 
 pytestmark = pytest.mark.slow
 
@@ -118,3 +121,107 @@ def test_other_layers_are_left_to_torch(layers):
 def test_an_empty_batch_stays_empty():
     net = network(3, 4, 3, 0, True, True)
     assert convolution.outputs(net, layout.flatten(net), torch.empty(0, 3, 8, 8))[1].shape == (0, 4, 3, 3)
+
+
+# ---------------------------------------------------------------- whole networks
+
+
+def small(*layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*layers)
+
+
+NETWORKS = {  # with samples (channels, height, width)
+    "lenet_tutorial": (models.build("lenet_tutorial", 10, (3, 32, 32)), (3, 32, 32)),
+    "cnn_leaf": (models.build("cnn_leaf", 62, (28, 28), width=8, hidden=16), (1, 28, 28)),
+    "cnn_fedsr": (models.build("cnn_fedsr", 10, (1, 28, 28)), (1, 28, 28)),
+    "one linear layer": (
+        small(nn.Conv2d(2, 3, 3, padding=1), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(75, 4)),
+        (2, 11, 10),
+    ),
+    "no pooling": (
+        small(nn.Conv2d(1, 17, 2), nn.ReLU(), nn.Flatten(), nn.Linear(340, 9), nn.ReLU(), nn.Linear(9, 2)),
+        (1, 5, 6),
+    ),
+}
+UNUSUAL = {
+    "dense only": (small(nn.Flatten(), nn.Linear(36, 3)), (1, 6, 6)),
+    "a stride": (small(nn.Conv2d(1, 2, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)), (1, 6, 6)),
+    "another activation": (small(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 3)), (1, 6, 6)),
+    "another pooling": (small(nn.Conv2d(1, 2, 3), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(8, 3)), (1, 6, 6)),
+    "overlapping pooling": (small(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(18, 3)), (1, 6, 6)),
+    "a ReLU before the dense layers": (
+        small(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.ReLU(), nn.Linear(32, 3)),
+        (1, 6, 6),
+    ),
+    "a ReLU at the end": (small(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 3), nn.ReLU()), (1, 6, 6)),
+    "no ReLU between": (
+        small(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 4), nn.Linear(4, 3)),
+        (1, 6, 6),
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def weights_of_the_same_seed():
+    """Other weights may put a unit so close to zero that single and double precision differ in its sign."""
+    for net, _ in [*NETWORKS.values(), *UNUSUAL.values()]:
+        models.initialise(net, seed=0)
+
+
+def expected_gradient(net: nn.Sequential, x, y, share) -> tuple[torch.Tensor, float]:
+    """By torch, in double precision."""
+    exact = copy.deepcopy(net).double()
+    value = (functional.cross_entropy(exact(x.double()), y, reduction="none") * share.double()).sum()
+    exact.zero_grad()
+    value.backward()
+    return layout.gradients(exact), value.item()
+
+
+def minibatch(net: nn.Sequential, sample, count) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Samples, labels and weights of the samples."""
+    rng = np.random.default_rng(count)
+    x = torch.from_numpy(rng.standard_normal((count, *sample[1:], sample[0])).astype(np.float32)).movedim(-1, 1)
+    y = torch.from_numpy(rng.integers(layout.layers(net)[-1].weight.shape[0], size=count))
+    return x, y, torch.from_numpy(rng.random(count).astype(np.float32)) / count
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 64, 65, 150])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_gradient_of_a_whole_network_in_one_call_is_that_of_torch(name, count):
+    net, sample = NETWORKS[name]
+    assert convolution.usual_network(net, sample) is not None
+    x, y, share = minibatch(net, sample, count)
+    computed, loss = convolution.gradient(net, layout.flatten(net), x, y, share)
+    expected, value = expected_gradient(net, x, y, share)
+    assert close(computed, expected) and loss == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_a_network_of_another_form_is_left_to_autograd(name):
+    net, sample = UNUSUAL[name]
+    assert convolution.usual_network(net, sample) is None
+    x, y, share = minibatch(net, sample, 7)
+    computed, loss = convolution.gradient(net, layout.flatten(net), x, y, share)
+    expected, value = expected_gradient(net, x, y, share)
+    assert close(computed, expected) and loss == pytest.approx(value, rel=1e-5)
+
+
+def test_samples_that_do_not_count_and_no_samples_have_no_gradient():
+    net, sample = NETWORKS["cnn_leaf"]
+    x, y, share = minibatch(net, sample, 9)
+    share[5:] = 0
+    flat = layout.flatten(net)
+    whole, part = convolution.gradient(net, flat, x, y, share), convolution.gradient(net, flat, x[:5], y[:5], share[:5])
+    assert close(whole[0], part[0].double()) and whole[1] == pytest.approx(part[1], rel=1e-6)
+    nothing, loss = convolution.gradient(net, flat, x[:0], y[:0], share[:0])
+    assert loss == 0 and not nothing.any()
+
+
+@pytest.mark.parametrize("standardise", [None, "channel", "feature", [[0.5, 0.4, 0.3], [0.2, 0.1, 0.3]]])
+def test_inputs_looked_up_in_a_table_are_those_of_the_network_digit_for_digit(standardise):
+    stored = torch.from_numpy(np.random.default_rng(0).integers(256, size=(4, 5, 32, 32, 3), dtype=np.uint8))
+    net = Network(NETWORKS["lenet_tutorial"][0], standard(stored.flatten(0, 1), standardise))
+    assert (net.byte_inputs is None) == (standardise == "feature")
+    looked_up, expected = convolution.inputs(net, stored), net.inputs(stored)
+    assert looked_up.shape == expected.shape and torch.equal(looked_up, expected)
+    assert torch.equal(convolution.inputs(net, stored.float()), net.inputs(stored.float()))

@@ -262,10 +262,10 @@ def building_blocks() -> dict[str, str]:
 
 SAVED = {
     "a dense network": "c51a7ba25f82",
-    "a convolutional network": "452497c46df7",
+    "a convolutional network": "79c4bb08dd89",
     "a dense network on cropped pictures": "8da56eab628b",
     "its losses": "8539e369f262",
-    "a convolutional network on cropped pictures": "41829ab43c4d",
+    "a convolutional network on cropped pictures": "3442f3aea8ed",
     "stacked products": "f97e832d7022",
     "a tall product": "2f62c731704d",
     "a weighted sum": "5e491d16bfeb",

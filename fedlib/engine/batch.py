@@ -51,7 +51,8 @@ class Batch:
     @cached_property
     def x(self) -> torch.Tensor:
         """Samples as the network takes them, (clients, batch, ...)."""
-        return self.federation.network.inputs(self.stored)
+        network = self.federation.network
+        return self.stored if network.dense else convolution.inputs(network, self.stored)
 
     @cached_property
     def y(self) -> torch.Tensor:

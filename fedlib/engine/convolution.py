@@ -1,11 +1,15 @@
-"""Convolutional networks: one client at a time on a thread of its own, gradients by autograd.
+"""Convolutional networks: one client at a time on a thread of its own.
 
 Grouped convolutions or vmap over clients gain nothing on a CPU. What helps is channels-last memory, pooling before the
 ReLU (see `models`), both in one pass with the convolution (`compiled.convolution_loops`), flat weights, and one core
-per client.
+per client. The gradient of the cross-entropy is one compiled call for networks of the usual form
+(`compiled.network_loops`); autograd computes all other gradients.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,11 +17,24 @@ from torch import nn
 from torch.nn import functional
 
 from fedlib.engine.compiled import convolution_loops as loops
+from fedlib.engine.compiled import network_loops
+from fedlib.engine.compiled.pixels import look_up
 from fedlib.engine.exact import linear
-from fedlib.problem import layout
+from fedlib.problem import Network, layout
 
 Parameters = tuple[torch.Tensor, torch.Tensor]  # weight and bias of a layer
 Objective = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of representation and logits
+
+
+def inputs(network: Network, stored: torch.Tensor) -> torch.Tensor:
+    """`network.inputs`, digit for digit: bytes are looked up in a table, which is several times faster."""
+    table = network.byte_inputs if stored.dtype == torch.uint8 else None
+    if table is None:
+        return network.inputs(stored)
+    found = torch.empty(stored.shape)
+    channels = table.shape[1]
+    look_up(stored.reshape(-1, channels).numpy(), table.numpy(), found.view(-1, channels).numpy())
+    return found.movedim(-1, -3)
 
 
 def outputs(layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -86,13 +103,18 @@ def _convolve(
     layer: nn.Conv2d, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, following: list[nn.Module]
 ) -> torch.Tensor:
     """The convolution and what follows it, compiled where it has the usual form."""
-    pools, rectifies = (any(isinstance(module, kind) for module in following) for kind in (nn.MaxPool2d, nn.ReLU))
+    pools, rectifies = _follows(following)
     if _is_usual(layer, x, pools):
         return _Convolution.apply(x, weight, bias, layer.padding[0], pools, rectifies)  # type: ignore[return-value]
     x = functional.conv2d(x, weight, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
     for module in following:
         x = module(x)
     return x
+
+
+def _follows(following: list[nn.Module]) -> tuple[bool, bool]:
+    """Whether a pooling and whether a ReLU follow a convolution."""
+    return any(map(_halves, following)), any(isinstance(module, nn.ReLU) for module in following)
 
 
 def _is_usual(layer: nn.Conv2d, x: torch.Tensor, pools: bool) -> bool:
@@ -131,10 +153,52 @@ def _channels_first(x: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(x).permute(0, 3, 1, 2)
 
 
+# ---------------------------------------------------------------- whole networks
+
+
+class UsualNetwork(NamedTuple):
+    """Convolutions, each with its pooling and ReLU, then dense layers with a ReLU between them: compiled as a whole."""
+
+    forms: tuple[loops.Form, ...]
+    starts: np.ndarray  # where each convolution begins in the flat weights
+    blocks: np.ndarray  # start, outputs and inputs of each dense layer
+
+
+@lru_cache(maxsize=16)
+def usual_network(layers: nn.Sequential, sample: tuple[int, int, int]) -> UsualNetwork | None:
+    """The network's form for samples (channels, height, width), or None if autograd has to differentiate it."""
+    passes = _passes(layers)
+    convolutions = list(takewhile(lambda each: isinstance(each[0], nn.Conv2d), passes))
+    forms, x = [], torch.empty(1, *sample)
+    for convolution, *following in convolutions:
+        assert isinstance(convolution, nn.Conv2d)
+        pools, rectifies = _follows(following)
+        if not _is_usual(convolution, x, pools):
+            return None
+        kernels = convolution.weight.permute(0, 2, 3, 1).shape
+        forms.append(loops.form(tuple(x[0].movedim(0, -1).shape), kernels, convolution.padding[0], pools, rectifies))
+        x = torch.empty(1, forms[-1].outputs, forms[-1].rows, forms[-1].columns)
+    if not forms or not _are_dense([layer for layer, *_ in passes[len(forms) :]]):
+        return None
+    table = np.array([(block.start, block.outputs, block.inputs) for block in layout.blocks(layers)])
+    return UsualNetwork(tuple(forms), table[: len(forms), 0].copy(), table[len(forms) :].copy())
+
+
+def _are_dense(layers: list[nn.Module]) -> bool:
+    """Whether these are a Flatten, then linear layers with a ReLU between any two."""
+    wanted = [nn.Flatten, *[nn.Linear, nn.ReLU] * (len(layers) // 2)][: len(layers)]
+    return len(layers) % 2 == 0 and [type(layer) for layer in layers] == wanted
+
+
 def gradient(
     layers: nn.Sequential, weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor, share: torch.Tensor
 ) -> tuple[torch.Tensor, float]:
     """Gradient of the weighted cross-entropy at flat weights (weights,), and the cross-entropy itself."""
+    usual = usual_network(layers, tuple(x.shape[1:]))
+    if usual is not None:
+        out = torch.empty(weights.shape)
+        flat, labels, shares = (tensor.contiguous().numpy() for tensor in (weights, y, share))
+        return out, network_loops.gradient(*usual, flat, _channels_last(x), labels, shares, out.numpy())
 
     def cross_entropy(representation: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
         return (functional.cross_entropy(logits, y, reduction="none") * share).sum()

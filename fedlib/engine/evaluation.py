@@ -15,7 +15,7 @@ ROWS = 1024  # samples at a time: their activations stay in the cache
 def outputs(network: Network, weights: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Representation (samples, units) and logits (samples, classes) of one model for stored samples."""
     if not network.dense:
-        return convolution.outputs(network.layers, weights, network.inputs(x))
+        return convolution.outputs(network.layers, weights, convolution.inputs(network, x))
     representation, logits = dense.outputs(network.blocks, weights.unsqueeze(0), x.unsqueeze(0))
     return representation[0], logits[0]
 
@@ -29,7 +29,7 @@ def logits_of(network: Network, weights: torch.Tensor, x: torch.Tensor) -> torch
 def _logits(network: Network, weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if network.dense:
         return dense.logits(network.blocks, weights, x)
-    return convolution.outputs(network.layers, weights, network.inputs(x))[1]
+    return convolution.outputs(network.layers, weights, convolution.inputs(network, x))[1]
 
 
 @torch.no_grad()

@@ -43,7 +43,7 @@ def _summed_gradient(
     if network.dense:
         model = weights.unsqueeze(0)
         return dense.stacked_gradients(network.blocks, model, x, y, rows.unsqueeze(0), share.unsqueeze(0))[0]
-    images = network.inputs(x.index_select(0, rows))
+    images = convolution.inputs(network, x.index_select(0, rows))
     return convolution.gradient(network.layers, weights, images, y[rows], share)[0]
 
 

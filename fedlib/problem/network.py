@@ -67,3 +67,12 @@ class Network:
             return stored
         floats = as_floats(stored)
         return (floats if self.standard is None else self.standard.apply(floats)).movedim(-1, -3)
+
+    @cached_property
+    def byte_inputs(self) -> torch.Tensor | None:
+        """The input that each byte of each channel becomes, (256, channels); None if it depends on more than that."""
+        first = self.layers[0]
+        if not isinstance(first, nn.Conv2d) or (self.standard is not None and self.standard.mean.ndim != 1):
+            return None
+        floats = as_floats(torch.arange(256, dtype=torch.uint8).unsqueeze(1).expand(-1, first.in_channels))
+        return floats if self.standard is None else self.standard.apply(floats)

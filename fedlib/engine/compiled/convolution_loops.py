@@ -3,9 +3,10 @@
 Samples are stored channels-last, so one row of a kernel meets one run of neighbouring floats: three columns of 32
 channels are 96 floats.
 
-Forward, register tiles of six pixels by sixteen outputs are summed over the kernel. Backward, the error behind a
-pooling and a ReLU is mostly zero: the pooling keeps one pixel in four, and the ReLU keeps a part of those. So the
-gradients are sums over sparse lists: each entry adds a multiple of some runs of the input, or of some runs of a kernel.
+Forward, register tiles of six pixels by sixteen outputs, or eight by eight, are summed over the kernel. Backward, the
+error behind a pooling and a ReLU is mostly zero: the pooling keeps one pixel in four, and the ReLU keeps a part of
+those. So the gradients are sums over sparse lists: each entry adds a multiple of some runs of the input, or of some
+runs of a kernel.
 
 A few samples at a time pass through all layers, so what lies between the convolution and the ReLU stays in the cache.
 
@@ -28,12 +29,15 @@ from fedlib.engine.compiled.tiles import (
     table_tile,
 )
 
-TILE_PIXELS, TILE_OUTPUTS = 6, 2 * LANES  # of a forward tile
+# Pixels and outputs of a forward tile, and of the one for few outputs.
+TILE_PIXELS, TILE_OUTPUTS = 6, 2 * LANES
+NARROW_PIXELS, NARROW_OUTPUTS = 8, LANES
 GROUP_PIXELS = 64  # small samples are processed together, up to this many pixels
 CACHED_CELLS = 64  # this many cells are processed at a time while a row of the kernels is in the first-level cache
 
 _forward_tile = table_tile(TILE_PIXELS, TILE_OUTPUTS // LANES)
-_max_8, _max_1 = max_of_four(LANES), max_of_four(1)
+_narrow_tile = table_tile(NARROW_PIXELS, NARROW_OUTPUTS // LANES)
+_max_8 = max_of_four(LANES)
 _lists_8, _lists_1 = sparse_lists_by_channel(LANES), sparse_lists_by_channel(1)
 
 SPARSE_TILES = ((1, 12), (1, 10), (1, 8), (3, 4), (3, 2), (3, 1), (5, 2), (5, 1))  # runs, and vectors per run
@@ -162,48 +166,51 @@ def _window_offsets(form):
 
 @compiled
 def _strips(weight):
-    """The kernels (outputs, height, width, channels) in the order in which tiles read them: (strips, depth, 16).
+    """The kernels (outputs, height, width, channels) as tiles read them: (strips, depth, outputs of a tile).
 
-    A strip has 16 outputs, zeros where there are fewer; the depth counts the floats of a kernel.
+    A strip has zeros where there are fewer outputs; the depth counts the floats of a kernel.
     """
     outputs, depth = weight.shape[0], weight[0].size
-    strips = np.zeros(((outputs + TILE_OUTPUTS - 1) // TILE_OUTPUTS, depth, TILE_OUTPUTS), np.float32)
+    width = TILE_OUTPUTS if outputs > NARROW_OUTPUTS else NARROW_OUTPUTS
+    strips = np.zeros(((outputs + width - 1) // width, depth, width), np.float32)
     flat = weight.reshape(outputs, depth)
     for output in range(outputs):
         for k in range(depth):
-            strips[output // TILE_OUTPUTS, k, output % TILE_OUTPUTS] = flat[output, k]
+            strips[output // width, k, output % width] = flat[output, k]
     return strips
 
 
 @compiled
 def _convolve(padded, pixel_starts, count, offsets, strips, unpooled):
-    """Fills `unpooled` (pixels, strips * 16) for the first `count` pixels; the last tile may fill a few rows more."""
-    depth, stride = len(offsets), unpooled.shape[1]
+    """Fills `unpooled` (pixels, outputs of all strips) for the first `count` pixels; the last tile may fill a few rows
+    more."""
+    depth, stride, width = len(offsets), unpooled.shape[1], strips.shape[2]
+    a, at, c = padded.ctypes.data, offsets.ctypes.data, unpooled.ctypes.data
     for strip in range(len(strips)):
-        for pixel in range(0, count, TILE_PIXELS):
-            _forward_tile(
-                padded.ctypes.data,
-                pixel_starts[pixel:].ctypes.data,
-                offsets.ctypes.data,
-                depth,
-                strips[strip].ctypes.data,
-                unpooled.ctypes.data + 4 * (pixel * stride + strip * TILE_OUTPUTS),
-                stride,
-            )
+        b = strips[strip].ctypes.data
+        if width == TILE_OUTPUTS:
+            for pixel in range(0, count, TILE_PIXELS):
+                starts, to = pixel_starts[pixel:].ctypes.data, c + 4 * (pixel * stride + strip * width)
+                _forward_tile(a, starts, at, depth, b, to, stride)
+        else:
+            for pixel in range(0, count, NARROW_PIXELS):
+                starts, to = pixel_starts[pixel:].ctypes.data, c + 4 * (pixel * stride + strip * width)
+                _narrow_tile(a, starts, at, depth, b, to, stride)
 
 
 @compiled
 def _pool(form, unpooled, stride, out, argmax):
-    """2 x 2 maxima of one sample and which pixel they come from; all by address, `stride` floats per unpooled pixel."""
-    vectorised, down = form.outputs // LANES * LANES, 2 * form.columns * stride
+    """2 x 2 maxima of one sample and which pixel they come from; all by address, `stride` floats per unpooled pixel.
+
+    The last vector of a cell may reach into the next cell, which is written later, or beyond the sample.
+    """
+    down = 2 * form.columns * stride
     for row in range(form.rows):
         for column in range(form.columns):
             cell = unpooled + 4 * (2 * row * down + 2 * column * stride)
             index = (row * form.columns + column) * form.outputs
-            for output in range(0, vectorised, LANES):
+            for output in range(0, form.outputs, LANES):
                 _max_8(cell + 4 * output, stride, down, out + 4 * (index + output), argmax + index + output)
-            for output in range(vectorised, form.outputs):
-                _max_1(cell + 4 * output, stride, down, out + 4 * (index + output), argmax + index + output)
 
 
 @compiled
@@ -228,11 +235,12 @@ def forward(form: Form, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> 
     Also returns which of its four pixels each pooled cell's maximum comes from, for `backward`.
     """
     samples, cells, group = len(x), form.rows * form.columns, _group_size(form, len(x))
-    out = np.empty((samples, cells, form.outputs), np.float32)
-    argmax = np.empty((samples if form.cell_side == 2 else 0, cells, form.outputs), np.uint8)
+    size, pooled = samples * cells * form.outputs, samples if form.cell_side == 2 else 0
+    out = np.empty(size + LANES, np.float32)[:size].reshape(samples, cells, form.outputs)  # `_pool` may write beyond
+    argmax = np.empty(size + LANES, np.uint8)[: pooled * cells * form.outputs].reshape(pooled, cells, form.outputs)
     padded = np.zeros(group * form.height * form.width * form.channels, np.float32)
-    pixel_starts, offsets, strips = _cell_starts(form, group, 1, TILE_PIXELS), _window_offsets(form), _strips(weight)
-    pixels, stride = cells * form.cell_side * form.cell_side, len(strips) * TILE_OUTPUTS
+    pixel_starts, offsets, strips = _cell_starts(form, group, 1, NARROW_PIXELS), _window_offsets(form), _strips(weight)
+    pixels, stride = cells * form.cell_side * form.cell_side, len(strips) * strips.shape[2]
     unpooled = np.empty((len(pixel_starts), stride), np.float32)
     for first in range(0, samples, group):
         last = min(first + group, samples)

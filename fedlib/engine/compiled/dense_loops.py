@@ -52,7 +52,7 @@ def descend(blocks, weights, x, y, rows, first, last, spans, rates, momentum, l2
                 samples = _gather(x, batch, scratch)
             if step + 1 < len(first):
                 _announce(x, rows[first[step + 1] : last[step + 1]])
-            loss = _errors(blocks, client_weights, samples, y, batch, share, scratch, offsets, len(losses) > 0)
+            loss = errors(blocks, client_weights, samples, y, batch, share, scratch, offsets, len(losses) > 0)
             total_loss, seen = total_loss + loss * len(batch), seen + len(batch)
             for layer in range(len(blocks) - 1, -1, -1):
                 if layer:
@@ -89,10 +89,10 @@ def gradients(blocks, weights, x, y, rows, share, first, last, l2, out, losses):
             piece = slice(begin, min(begin + PIECE, last[client]))
             samples, is_first = _gather(x, rows[piece], scratch), begin == first[client]
             client_weights, count = weights[client], len(rows[piece])
-            total_loss += _errors(
+            total_loss += errors(
                 blocks, client_weights, samples, y, rows[piece], share[piece], scratch, offsets, len(losses) > 0
             )
-            _collect(blocks, client_weights, samples, scratch, offsets, count, none, out[client], is_first)
+            collect(blocks, client_weights, samples, scratch, offsets, count, none, out[client], is_first)
         if len(losses):
             losses[client] = total_loss
         _pull(out[client], weights[client], l2)
@@ -116,7 +116,7 @@ def softmax_differences(blocks, weights, reference, x, rows, share, l2, out):
         for j in range(len(error)):
             error[j] -= at_reference[j]
         _weigh(error, classes, share[client])
-        _collect(blocks, weights[client], samples, scratch, offsets, total, none, out[client], True)
+        collect(blocks, weights[client], samples, scratch, offsets, total, none, out[client], True)
         _pull(out[client], weights[client], l2)
         _pull(out[client], reference[client % len(reference)], -l2)
 
@@ -149,14 +149,14 @@ def backward(blocks, weights, offsets, scratches, logits_error, representation_e
         error, extra, scratch = logits_error[client].ravel(), representation_error[client].ravel(), scratches[client]
         scratch[offsets[2 * len(blocks) - 1] :][: len(error)] = error
         count = logits_error.shape[1]
-        _collect(blocks, weights[client], scratch.ctypes.data, scratch, offsets, count, extra, out[client], True)
+        collect(blocks, weights[client], scratch.ctypes.data, scratch, offsets, count, extra, out[client], True)
 
 
 @compiled
 def scratch_layout(blocks, batch):
     """Where a scratch buffer keeps what: each layer's input, the error at each layer's output, gradient rows, its
     end."""
-    layers, samples, widest = len(blocks), _fours(batch), 0
+    layers, samples, widest = len(blocks), fours(batch), 0
     offsets = np.zeros(2 * layers + 2, np.int64)
     for layer in range(layers):
         offsets[layer + 1] = offsets[layer] + samples * (blocks[layer, 2] + 1)
@@ -171,7 +171,7 @@ def scratch_layout(blocks, batch):
 
 
 @compiled
-def _fours(count):
+def fours(count):
     """`count` rounded up to whole tiles: scratches have spare rows, whose results nobody reads."""
     return (count + 3) // 4 * 4
 
@@ -180,7 +180,7 @@ def _fours(count):
 def _gather(x, rows, scratch):
     """The address of a minibatch's samples: where they lie, if they lie side by side, else at the beginning of the
     scratch buffer."""
-    width, together = x.shape[1], rows[0] + _fours(len(rows)) <= len(x)
+    width, together = x.shape[1], rows[0] + fours(len(rows)) <= len(x)
     for index in range(len(rows)):
         together &= rows[index] == rows[0] + index
     if together:
@@ -200,7 +200,7 @@ def _announce(x, rows):
 
 
 @compiled
-def _errors(blocks, weights, samples, y, rows, share, scratch, offsets, wants_loss):
+def errors(blocks, weights, samples, y, rows, share, scratch, offsets, wants_loss):
     """Forward, and share_b * (softmax - one-hot) at the logits: the derivative of the weighted cross-entropy, which is
     returned where it is wanted."""
     classes, loss = blocks[-1, 1], 0.0
@@ -237,7 +237,7 @@ def _forward(blocks, weights, samples, scratch, offsets, count):
         last = layer == layers - 1
         to, row = (offsets[2 * layers - 1], outputs) if last else (offsets[layer + 1], outputs + 1)
         below, matrix = at + 4 * offsets[layer] if layer else samples, weights.ctypes.data + 4 * blocks[layer, 0]
-        dots(below, width, matrix, width, at + 4 * to, row, _fours(count), outputs, width)
+        dots(below, width, matrix, width, at + 4 * to, row, fours(count), outputs, width)
         if not last:
             hidden = scratch[to : to + count * row]
             for j in range(len(hidden)):
@@ -290,7 +290,7 @@ def _error_below(blocks, weights, scratch, offsets, count, layer, extra):
         inputs + 1,
         at + 4 * to,
         inputs,
-        _fours(count),
+        fours(count),
         inputs,
         outputs,
     )
@@ -319,7 +319,7 @@ def _gradient_rows(blocks, samples, scratch, offsets, count, layer, row):
 
 
 @compiled
-def _collect(blocks, weights, samples, scratch, offsets, count, representation_error, out, is_first):
+def collect(blocks, weights, samples, scratch, offsets, count, representation_error, out, is_first):
     """The gradient that belongs to the errors in the scratch buffer, all layers: onto `out`, or instead of what is
     there."""
     top = len(blocks) - 1
