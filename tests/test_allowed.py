@@ -32,8 +32,8 @@ NAMED = pytest.mark.parametrize(
 
 
 MAY_BE_EMPTY = (  # all of them; none; none is given; MNIST only
-    *("fedgs.comparison.tuned_only", "fedgs.hyperparameters.left_out"),
-    *("fedgs.comparison.methods", "fedgs.comparison.few", "fedacs.comparison.targets", "fedsr.ring_idea.cnn_data"),
+    "fedgs.hyperparameters.left_out",
+    *("fedgs.comparison.methods", "fedacs.comparison.targets", "fedsr.ring_idea.cnn_data"),
     *("fedsr.comparison.few_partitions", "fedsr.images.control_data"),
 )
 

@@ -94,7 +94,7 @@ SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
     *("seeds", "cnn_seeds", "crowd_seeds", "share_seeds", "race_seeds", "long_seeds", "rehearsal_seeds"),
-    *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds", "rival_seeds", "few_seeds"),
+    *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds", "rival_seeds"),
     *("second_seeds", "gradient_seeds", "stop_seeds"),
     *("printed_samples", "printed_batch", "calibration_rounds", "calibration_draws"),
     *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
@@ -149,7 +149,6 @@ ALLOWED: dict[str, Allowed] = {
     "standardised_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS)),
     "race_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS), including=("FedSR", "ring-optimization")),
     "methods": Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf)),  # none: all
-    **dict.fromkeys(("few", "tuned_only"), Allowed(str, names=FEDGS_RIVALS, lengths=(0, inf))),
     "left_out": Allowed(str, names=("n = <batch>, T = <iterations>",), pattern=CELL, lengths=(0, inf)),
     "start": Allowed(str, names=("xavier", "he", "default")),
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
