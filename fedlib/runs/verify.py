@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -47,14 +48,19 @@ class EnoughRounds(Exception):
     """The wanted number of rounds is computed."""
 
 
-def one_of_each_kind(runs: Iterable[tuple[str, RecordedRun]], whole: bool = False) -> list[tuple[str, RecordedRun]]:
+def one_of_each_kind(
+    runs: Iterable[tuple[str, RecordedRun]],
+    whole: bool = False,
+    kind: Callable[[RecordedRun], str] = attrgetter("kind"),
+) -> list[tuple[str, RecordedRun]]:
     """For each kind and each recorded maker, the fastest run: per measurement, or `whole`."""
     chosen: dict[tuple[str, str], tuple[float, str, RecordedRun]] = {}
     for paper, run in runs:
         price = run.seconds if whole else run.seconds / _steps(run.task())
-        best = chosen.get((run.kind, run.maker))
+        alike = kind(run), run.maker
+        best = chosen.get(alike)
         if best is None or (price, run.name) < (best[0], best[2].name):
-            chosen[run.kind, run.maker] = price, paper, run
+            chosen[alike] = price, paper, run
     return [(paper, run) for _, paper, run in chosen.values()]
 
 
