@@ -52,9 +52,9 @@ COUNTS: dict[str, dict[str, int]] = {
     "desk": {
         "acfmo.mnist": 9 * 6 * 2 + 5 * 4 * 2 * 9 + 5 * 2 * 9 + 5 * 4 * 3,
         "fedacs.skewness": 5 * 4 + 5 + 3 * 3,
-        "fedacs.comparison": 5 * (1 + 4 * 2 + 3 * 3) + (3 * 3 + 1) + 3 + 3 * 2,
-        "fedacs.bandit": 5 * 2 + 3 * 4 + 5 + 3,
-        "fedgs.comparison": 17 * 4 + 3 * 10 + 8 * 5 + 4 * 3 + 2 + 3 * 4 + 3 * 5 + 3,
+        "fedacs.comparison": 5 * (1 + 4 * 2 + 4 * 3) + (3 * 3 + 1) + 3 + 3 * 2,
+        "fedacs.bandit": 5 * 2 + 5 * 6 + 5 * 2,
+        "fedgs.comparison": 17 * 4 + 3 * 10 + 14 * 5 + 2 + 3 * 4 + 3 * 5 + 3,
         "fedgs.hyperparameters": 2 * 4 + 5 * (7 + 11) + 4 * 4 * 4,
         "fedsr.ring_idea": 3 * 2 * 2 + 3 * 2 * 2,
         "fedsr.comparison": 4 + 4 + 5 * 12 + 5 * 3 + 5 * (3 * 5 + 1 + 1 + 3) + 5 * (3 + 1) + 3 * 4,
