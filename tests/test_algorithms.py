@@ -5,10 +5,10 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
-from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from played_rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
 from readable_acfmo import ReadableACFMO
 from scipy.optimize import minimize
 from torch.nn import functional

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
+from played_rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again, assert_equal
 
 from fedlib import engine
 from fedlib.algorithms import create

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from helpers import after_rounds
+from played_rounds import after_rounds
 
 from fedlib import engine
 from fedlib.algorithms import create

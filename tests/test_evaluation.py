@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from helpers import assert_equal, pictures, spread_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from played_rounds import assert_equal, pictures, spread_weights
 from torch.nn import functional
 
 from fedlib import engine

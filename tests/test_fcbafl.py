@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from helpers import pictures as some_pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from played_rounds import pictures as some_pictures
 
 from fedlib import engine, wireless
 from fedlib.algorithms import create

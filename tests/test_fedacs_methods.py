@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import readable_fedacs
 import torch
-from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from played_rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
 from scipy import stats
 
 from fedlib import data, engine

@@ -7,10 +7,10 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 import torch
-from helpers import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
-from helpers import assert_equal as assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from played_rounds import after_rounds, assert_a_round_leaves_its_state_alone_and_comes_out_the_same_again
+from played_rounds import assert_equal as assert_close
 from readable_fedgs import (
     GatedHead,
     ReadableFedGS,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import helpers
 import numpy as np
 import pandas as pd
+import played_rounds
 import pytest
 import readable_fedsr
 import torch
@@ -351,7 +351,7 @@ def test_devices_that_share_samples_see_each_with_their_own_last_model(make_fede
 @pytest.mark.parametrize("network", ["mlp200", "lenet_tutorial"])
 def test_frozen_models_see_the_cropped_samples_of_the_step(network):
     """With crops, MOON's representations are those of the cropped pictures; without a contrast it is FedAvg."""
-    fed = helpers.pictures(network, crop=3, flip=True)
+    fed = played_rounds.pictures(network, crop=3, flip=True)
     local = {"lr": 0.02, "batch": 4, "epochs": 2}
     fedavg, silent, moon = (
         play(create(name, **options, **local), fed, 2)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import pictures
+from played_rounds import pictures
 from torch.nn import functional
 
 import fedlib

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from helpers import pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from played_rounds import pictures
 from torch.nn import functional
 
 from fedlib.algorithms.acfmo import feature_counts

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers import assert_equal, pictures, spread_weights
+from played_rounds import assert_equal, pictures, spread_weights
 from torch.nn import functional
 
 from fedlib import engine
