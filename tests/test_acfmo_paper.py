@@ -356,3 +356,26 @@ def test_the_picture_of_the_lag_crosses_one_at_a_step_of_one():
     assert stable.max() == pytest.approx(1, rel=0.1)
     axes = pictures.growth_factors(factors).axes[0]
     assert axes.get_legend().get_title().get_text() == r"$\beta_1 = 0.9$"
+
+
+def test_the_mean_lead_is_over_the_two_strongest_rivals_and_all_levels():
+    rows = [
+        (rival, level, seed, lead + seed / 1000)
+        for seed in (0, 1)
+        for rival, level, lead in [
+            ("FedALA", 5, 0.01),
+            ("FedDBE", 5, 0.03),
+            ("FedALA", 20, 0.05),
+            ("FedDBE", 20, 0.07),
+            ("FedGH", 5, 0.9),
+        ]
+    ]
+    ahead = pd.DataFrame(rows, columns=["rival", "participation", "seed", "lead"])
+    ahead = ahead.assign(reading="current", rates=experiments.TUNED)
+    assert results.mean_leads(ahead)["lead"].tolist() == pytest.approx([0.04, 0.041])
+    assert results.average_leads(ahead)["current_tuned"].startswith("+4.05 [")
+
+
+def test_the_printed_lead_over_the_strongest_rivals_is_two_to_seven_points():
+    """5 to 7 at 5% participation, 3 to 5 at 10%, 2 to 3 at 15 and 20%."""
+    assert results.printed_leads_over_the_strongest("acfmo/fig1") == pytest.approx((2, 7))

@@ -20,7 +20,7 @@ def rows() -> dict[str, str]:
     """The rows of README's table by the name in their link."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = text.partition(findings.BEGIN)[2].partition(findings.END)[0].strip().splitlines()[2:]
-    return {line.split("[")[1].split("]")[0]: line for line in table}
+    return {line.split("[")[1].split("]")[0]: line for line in table if line.startswith("|")}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,14 @@ def rows() -> dict[str, str]:
 )
 def test_readme_and_start_page_say_what_the_saved_notebooks_say(file, text):
     assert (ROOT / file).read_text(encoding="utf-8") == text(ROOT), "python -m fedlib findings"
+
+
+def test_readme_shows_the_picture_that_the_featured_paper_has_saved():
+    image, lines = findings.picture(ROOT, findings.FEATURED)
+    assert (ROOT / findings.PICTURE).read_bytes() == image, "python -m fedlib findings"
+    assert image.startswith(b"\x89PNG")
+    assert re.fullmatch(rf"!\[.{{40,}}\]\({re.escape(findings.PICTURE)}\)\n\n\*.{{40,}}\*", lines)
+    assert findings.FEATURED in decided_papers(ROOT)
 
 
 def test_links_of_the_table_lead_to_a_papers_folder_or_beside_the_notebooks_to_its_first():

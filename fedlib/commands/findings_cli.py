@@ -1,10 +1,10 @@
-"""`fedlib findings`: write the table of findings of README.md and of the start page, from the notebooks as saved."""
+"""`fedlib findings`: write the findings into README.md and the start page, from the notebooks as saved."""
 
 import json
 from pathlib import Path
 
 from fedlib.commands import FINE
-from fedlib.data.files import write_text
+from fedlib.data.files import write_atomically, write_text
 from fedlib.report import findings
 from fedlib.report.settings import decided_papers
 from fedlib.report.usage import UsageError
@@ -13,7 +13,7 @@ START = Path("notebooks", "00_start_here.ipynb")
 
 
 def run(words: list[str], root: Path) -> int:
-    """Write the table anew; it takes no words."""
+    """Write table and picture anew; it takes no words."""
     if words:
         raise UsageError(f"findings {' '.join(words)}: it takes no settings.")
     for file, text in ((Path("README.md"), readme(root)), (START, start_page(root))):
@@ -21,13 +21,16 @@ def run(words: list[str], root: Path) -> int:
         if text != old:
             write_text(root / file, text)
         print(f"{file}: findings " + ("written" if text != old else "are as they were"))
+    image, _ = findings.picture(root, findings.FEATURED)
+    write_atomically(root / findings.PICTURE, lambda path: path.write_bytes(image))
     return FINE
 
 
 def readme(root: Path) -> str:
-    """The text of README.md with the table as it should be."""
+    """The text of README.md with table and picture as they should be."""
     text = (root / "README.md").read_text(encoding="utf-8")
-    return findings.replaced(text, findings.table(root, decided_papers(root)))
+    parts = findings.table(root, decided_papers(root)), findings.picture(root, findings.FEATURED)[1]
+    return findings.replaced(text, "\n\n".join(parts))
 
 
 def start_page(root: Path) -> str:

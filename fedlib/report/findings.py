@@ -4,6 +4,7 @@ All are read from the outputs of notebooks. README and start page use the saved 
 fresh execution, so their table cannot drift from the record.
 """
 
+import base64
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from fedlib.report.verdicts import LOOKS, PLURALS
 
 BEGIN, END = "<!-- findings: written by `python -m fedlib findings` -->", "<!-- end of findings -->"
 KINDS = ("claim", "audit")
+FEATURED, PICTURE = "acfmo", "docs/finding.png"  # the paper whose picture README.md shows, and where it lies
 OPEN = "Not decided yet: its long runs are not on record, and its pages show the quick scale."
 
 
@@ -29,23 +31,44 @@ def sentence(outputs: Iterable[dict[str, Any]]) -> str:
     return " ".join(text for about, text in marks(outputs) if about.get("role") == "finding")
 
 
+def picture(root: Path, paper: str) -> tuple[bytes, str]:
+    """The picture of a paper's finding as its notebooks show it, and the lines that embed it in README.md."""
+    outputs = [output for notebook in _by_paper(root)[paper] for output in _saved(notebook)]
+    (output,) = (
+        output for output in outputs if output.get("metadata", {}).get("fedlib", {}).get("role") == "finding picture"
+    )
+    alt, caption = output["metadata"]["image/png"]["alt"], output["metadata"]["fedlib"]["caption"]
+    image = base64.b64decode("".join(output["data"]["image/png"]))
+    return image, f"![{alt}]({PICTURE})\n\n*{caption}*"
+
+
 def table(root: Path, decided: Iterable[str], folder: str = ".") -> str:
     """One row per paper: what was found, how often its claims and audits got each verdict, a link to its notebooks.
 
     The table is for a file in this folder of the workbook. Beside the notebooks, whose pages lead from one to the next,
     it links to the first of a paper; elsewhere to their folder.
     """
-    papers: dict[str, list[Notebook]] = {}
-    for notebook in discover(root):
-        if notebook.paper in ledger.papers():
-            papers.setdefault(notebook.paper, []).append(notebook)
+    papers = _by_paper(root)
     rows = ["| paper | does it hold up? | claims | audits |", "|---|---|---|---|"]
     rows += [_row(root / folder, paper, papers[paper], paper in decided) for paper in papers]
     return "\n".join(rows)
 
 
+def _by_paper(root: Path) -> dict[str, list[Notebook]]:
+    papers: dict[str, list[Notebook]] = {}
+    for notebook in discover(root):
+        if notebook.paper in ledger.papers():
+            papers.setdefault(notebook.paper, []).append(notebook)
+    return papers
+
+
+def _saved(notebook: Notebook) -> list[dict[str, Any]]:
+    """The outputs of a notebook as it is saved."""
+    return [output for cell in cells(notebook.path) for output in cell.get("outputs", [])]
+
+
 def _row(folder: Path, paper: str, notebooks: list[Notebook], decided: bool) -> str:
-    saved = [output for notebook in notebooks for cell in cells(notebook.path) for output in cell.get("outputs", [])]
+    saved = [output for notebook in notebooks for output in _saved(notebook)]
     first = notebooks[0].path
     target = first if folder == first.parent.parent else first.parent
     link = f"[{ledger.known_as(paper)}]({target.relative_to(folder).as_posix()})"

@@ -186,6 +186,13 @@ def finding(text: str, **values: Any) -> None:
     _markdown(prose.fill(text, line, values), role="finding")
 
 
+def finding_picture(fig: Figure, alt: str, caption: str, **values: Any) -> None:
+    """The picture that carries the finding; `findings` may carry it to README.md, with alt text and caption."""
+    alt, caption = (" ".join(prose.fill(text, line, values).split()) for text in (alt, caption))
+    _display(fig, alt, "<picture>", role="finding picture", caption=caption)
+    _markdown(f"*{caption}*")
+
+
 def line(id: str) -> dict[str, Any]:
     """The ledger's line of an entry, judged on what this report has now; once, until its numbers are written again."""
     place = report_folder(), id

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from numpy import ndarray
 from scipy.special import expit, logit
 
-from fedlib.papers.acfmo.experiments import READINGS
+from fedlib.papers.acfmo.experiments import PAPERS, READINGS, TUNED
 from fedlib.report import plots
 
 Scale = Literal["linear", "log", "logit"]
@@ -30,6 +30,45 @@ def sample_and_split(image: pd.DataFrame, counts: ndarray) -> Figure:
     left.set(title=f"one sample, label {image['label'].iloc[0]}", xticks=[], yticks=[])
     plots.heatmap(counts, ax=right)
     return fig
+
+
+READING_NAMES = {
+    "printed": "equations as printed",
+    "current": "with this round's moments",
+    "unnormalised": "unnormalised moments",
+}
+
+
+def mean_leads(leads: pd.DataFrame, printed: tuple[float, float]) -> Figure:
+    """ACFMO's lead with its interval for each set of step sizes and each reading, beside the printed range, in points.
+
+    `leads` are those of `results.mean_leads`.
+    """
+    fig, ax = plt.subplots(figsize=(8.5, 3.8))
+    ax.axvspan(*printed, color="0.85", zorder=0)
+    ax.text(float(np.mean(printed)), -0.8, "printed", ha="center", va="center", color="0.35")
+    ax.axvline(0, color="black", linewidth=0.8)
+    names = {PAPERS: "the paper's rate\nfor every method", TUNED: "every method\ntuned"}
+    blue, orange = seaborn.color_palette("colorblind")[0], seaborn.color_palette("colorblind")[3]
+    rows = {(rates, reading): 3.6 * (rates == TUNED) + i for rates in names for i, reading in enumerate(READINGS)}
+    for (rates, reading), row in rows.items():
+        runs = leads[(leads["rates"] == rates) & (leads["reading"] == reading)]
+        _draw_lead(ax, 100 * runs["lead"], row, blue if rates == TUNED else orange)
+    ax.set_yticks(list(rows.values()), [READING_NAMES[reading] for _, reading in rows])
+    for rates, colour in ((PAPERS, orange), (TUNED, blue)):
+        place = {"x": 1.02, "y": rows[rates, READINGS[1]], "transform": ax.get_yaxis_transform()}
+        ax.text(s=names[rates], va="center", color=colour, weight="bold", **place)
+    ax.set(ylim=(max(rows.values()) + 0.6, -1.3), xlabel="ACFMO's lead over FedALA and FedDBE, in points of accuracy")
+    ax.margins(x=0.12)
+    ax.grid(axis="y", visible=False)
+    return fig
+
+
+def _draw_lead(ax: Axes, points: pd.Series, row: float, colour: tuple[float, float, float]) -> None:
+    """A mean with its interval, which a single seed has not, and its value beside it."""
+    mean, (low, high) = points.mean(), plots.interval(points)
+    ax.errorbar(mean, row, xerr=[[mean - low], [high - mean]], fmt="o", color=colour, capsize=3, markersize=7)
+    ax.text(np.nanmax([mean, high]) + 0.6, row, f"{mean:+.1f}", va="center")
 
 
 # Curves over rounds

@@ -13,6 +13,7 @@ from fedlib.papers.acfmo.experiments import PAPERS, READINGS, RIVALS, TUNED, acf
 from fedlib.runs.tuning import Sweep
 
 HALF_A_POINT = 0.005  # what rounding to whole percent hides
+STRONGEST = ("FedALA", "FedDBE")  # of the rivals, in print
 
 # What travels between a device and the server in a round, in vectors of the model's size: method -> down, up, what
 VECTORS: dict[str, tuple[int, int, str]] = {
@@ -120,13 +121,18 @@ def leads(ends: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def average_leads(ahead: pd.DataFrame, rivals: tuple[str, ...] = ("FedALA", "FedDBE")) -> dict[str, str]:
-    """The lead over the strongest rivals in points, averaged over levels, by "current_tuned", "current_papers" ..."""
-    close = ahead[ahead["rival"].isin(rivals)]
+def mean_leads(ahead: pd.DataFrame) -> pd.DataFrame:
+    """The lead over the strongest rivals, averaged over these and over levels: one row per reading, rates and seed."""
+    close = ahead[ahead["rival"].isin(STRONGEST)]
+    return close.groupby(["reading", "rates", "seed"], sort=False)["lead"].mean().reset_index()
+
+
+def average_leads(ahead: pd.DataFrame) -> dict[str, str]:
+    """`mean_leads` in points with their intervals, by "current_tuned", "current_papers" ..."""
     short = {PAPERS: "papers", TUNED: "tuned"}
     return {
-        f"{reading}_{short[rates]}": in_points(runs.groupby("seed")["lead"].mean())
-        for (reading, rates), runs in close.groupby(["reading", "rates"])
+        f"{reading}_{short[rates]}": in_points(runs["lead"])
+        for (reading, rates), runs in mean_leads(ahead).groupby(["reading", "rates"])
     }
 
 
@@ -141,16 +147,29 @@ def lead_table(ahead: pd.DataFrame, figure: str) -> pd.DataFrame:
 
 def _printed_leads(figure: str) -> pd.Series:
     """Printed accuracy of ACFMO less that of each rival: a range or a bound where these are printed as such."""
+    words = {
+        cell: f">{least:g}" if np.isinf(most) else f"{least:g}" + f"..{most:g}" * (most > least)
+        for cell, (least, most) in _printed_lead_ranges(figure).items()
+    }
+    return pd.Series(words)
+
+
+def _printed_lead_ranges(figure: str) -> dict[tuple[int, str], tuple[float, float]]:
+    """Least and largest printed lead in points, by level and rival."""
     block = ledger.load("acfmo").entry(figure).blocks[0]
     ((levels,), ours) = block.columns.values(), printed(figure)
-    cells = {}
+    ranges = {}
     for position, level in enumerate(levels):
         for rival in RIVALS:
             low, high = ledger.printed_range(block.printed[rival][position])
-            most = 100 * ours[level] - low
-            least = 100 * ours[level] - high
-            cells[level, rival] = f">{least:g}" if np.isinf(most) else f"{least:g}" + f"..{most:g}" * (most > least)
-    return pd.Series(cells)
+            ranges[level, rival] = 100 * ours[level] - high, 100 * ours[level] - low
+    return ranges
+
+
+def printed_leads_over_the_strongest(figure: str) -> tuple[float, float]:
+    """Least and largest lead in points that the paper prints over the strongest rivals, at any level."""
+    ranges = [ends for (_, rival), ends in _printed_lead_ranges(figure).items() if rival in STRONGEST]
+    return min(least for least, _ in ranges), max(most for _, most in ranges)
 
 
 def in_points(differences: pd.Series) -> str:
