@@ -77,6 +77,19 @@ def test_a_stub_is_still_to_be_written(capsys):
     assert not filled(names["largest_share"])
 
 
+def test_an_answer_that_uses_an_open_exercise_is_told_which(capsys):
+    cell = """
+def total(counts):
+    raise NotImplementedError("your turn")
+
+def largest_share(counts):
+    return max(counts) / total(counts)
+"""
+    largest_share(in_notebook(cell)["largest_share"])
+    told = capsys.readouterr().out
+    assert told == "✗ 1.2 The share of the largest class: total is still to be written and comes first.\n"
+
+
 def test_the_recipe_is_told_from_the_second_wrong_answer_on_and_never_before_an_attempt(capsys):
     largest_share.wrong = 0
     said = []
@@ -226,6 +239,13 @@ def test_a_student_notebook_has_no_outputs_and_a_page_none_that_came_from_an_ans
     assert "x * y" in source.cells[1].source  # the source is not touched
 
 
+def test_the_code_of_a_students_pictures_is_folded_because_it_describes_them():
+    source = lesson(("heavy", 'show.picture(fig, "It falls.")'), ("setup", "x = 1"), ("exercise", FUNCTION))
+    folded = [cell.metadata.get("jupyter", {}).get("source_hidden", False) for cell in build.student(source).cells]
+    assert folded == [True, False, False]
+    assert all("jupyter" not in cell.metadata for cell in [*source.cells, *build.instructor(source).cells])
+
+
 def test_an_instructor_sees_solutions_without_marks():
     made = build.instructor(lesson(("exercise", FUNCTION), ("solution", "Because.")))
     assert made.cells[0].source == 'def f(x):\n    """Twice."""\n    y = 2\n    # Solution\n    return x * y'
@@ -254,6 +274,12 @@ def test_links_out_of_the_package_become_text():
         "[next](02_drift.ipynb), [code](fedlib/problem/skew.py#L3), paper, [site](https://example.org), "
         "[words](glossary.md), [here](#summary)"
     )
+
+
+def test_the_package_says_nothing_about_notebooks_that_are_not_in_it():
+    reading = "- A paper.\n- In this workbook: [FedGS](../fedgs/01_selection.ipynb),\n  and more.\n- Next: lesson 2."
+    made = package.of_package(lesson(("text", reading)))
+    assert made.cells[0].source == "- A paper.\n- Next: lesson 2."
 
 
 SETUP = ("setup", "import fedlib\nimport numpy as np\nfrom fedlib.course import lesson1")
@@ -524,6 +550,16 @@ def test_the_index_leads_to_every_version_and_the_students_index_to_theirs_only(
     assert set(files) <= set(links)
     assert all((course / link).exists() for link in links)
     assert "instructor" not in (course / "student" / "index.html").read_text(encoding="utf-8")
+
+
+def test_glossary_and_guide_are_pages_and_links_of_students_stay_in_their_folder(course):
+    for folder, files in (("student", ["glossary.html"]), ("instructor", ["glossary.html", "guide.html"])):
+        for file in files:
+            assert "<h1" in (course / folder / file).read_text(encoding="utf-8")
+    for page in sorted((course / "student").glob("*.html")):
+        links = re.findall(r'href="([^"#:]+)"', page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (page.parent / link).exists() or link.endswith(".md")] == [], page.name
+        assert not any(link.startswith("../../") for link in links), page.name
 
 
 def test_the_course_is_no_paper():

@@ -272,6 +272,14 @@ def in_place(gradients, x, c, own, lr, steps):
     return x, c, own
 
 
+def same_array(gradients, x, c, own, lr, steps):
+    """`y = x` names the array of x; `-=` then moves it."""
+    y = x
+    for _ in range(steps[0]):
+        y -= lr * gradients[0](y)
+    return scaffold(gradients, x, c, own, lr, [0, *steps[1:]])
+
+
 def dynamic(H, m, theta, g, alpha, remember=-1, correct=-1, sent=lambda g: g.mean(0)):
     """FedDyn's round with room for mistakes."""
     eye = np.eye(len(theta))
@@ -428,6 +436,7 @@ WRONG = [
         "one gradient each",
     ),
     (lesson3.scaffold_round, in_place, "in place"),
+    (lesson3.scaffold_round, same_array, "You changed x itself"),
     (lesson3.scaffold_round, changed_places, "One row per client"),
     (lesson3.scaffold_round, lambda *given: scaffold(*given, signs=(0, 0)), "subtract c_i and add c in the step"),
     (lesson3.feddyn_round, lambda *given: dynamic(*given)[0], "Return two things"),

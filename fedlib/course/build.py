@@ -7,6 +7,7 @@ in markdown cells tagged `solution`, and outputs are saved. Nothing is executed 
 |---|---|---|---|
 | exercise | the stub | the stub, no outputs | the solution |
 | check, uses-answer | as it is | no outputs: they came from the solution | as saved |
+| a picture (no tag) | its code is folded: it describes what will be seen | as saved | as saved |
 | prediction | as it is | removed: one cannot write on a page | as saved; removed from the page |
 | solution | removed | removed | as saved; folded on the page |
 | widget | as it is | no outputs: a slider needs a kernel | no outputs |
@@ -39,28 +40,41 @@ from fedlib.report.notebooks import COURSE, lessons, title
 
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 YOUR_TURN = 'raise NotImplementedError("your turn")'
+GUIDE = "guide.html"  # the teacher's guide as a page
 FROM_ANSWERS = {"exercise", "check", "uses-answer"}  # cells whose outputs reveal the solution
 
 
 def build(root: Path, folder: Path) -> list[Path]:
     """Write both versions of all lessons, their pages, the indexes and the package for students into
-    `folder`. Returns the paths of the pages."""
+    `folder`. Returns the paths of the lessons' pages."""
     notebooks = {lesson.path: nbformat.read(lesson.path, as_version=4) for lesson in lessons(root)}
     pages = []
     for version, (as_notebook, as_page) in VERSIONS.items():
         for path, source in notebooks.items():
-            relinked = _relative_links(path.parent, folder / version)
+            relinked = _relative_links(path.parent, folder / version) if version == "instructor" else _nowhere
             write_text(folder / version / path.name, nbformat.writes(with_links(as_notebook(source), relinked)) + "\n")
             page = folded(presentable(with_links(as_page(source), relinked), root), source)
             pages.append(write_page(page, version, folder / version / f"{path.stem}.html"))
         glossary = (root / "notebooks" / COURSE / GLOSSARY).read_text(encoding="utf-8")
         write_text(folder / version / GLOSSARY, glossary)
+        write_page(_text(glossary), version, folder / version / f"{Path(GLOSSARY).stem}.html")
         write_index(notebooks, {version: ""}, folder / version / "index.html")
     students = {path.name: student(source) for path, source in notebooks.items()}
     package.write(root, students, folder / package.NAME)
-    guide = os.path.relpath(root / "notebooks" / COURSE / "README.md", folder)
-    write_index(notebooks, {version: f"{version}/" for version in VERSIONS}, folder / "index.html", guide)
+    guide = with_links(_text((root / "notebooks" / COURSE / "README.md").read_text(encoding="utf-8")), _nowhere)
+    write_page(guide, "instructor", folder / "instructor" / GUIDE)
+    folders = {version: f"{version}/" for version in VERSIONS}
+    write_index(notebooks, folders, folder / "index.html", f"instructor/{GUIDE}")
     return pages
+
+
+def _text(markdown: str) -> NotebookNode:
+    """A notebook of one text, to be written as a page."""
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(markdown)])
+
+
+def _nowhere(link: str) -> None:
+    """Students put their pages where they like: links into the repository become plain text."""
 
 
 def tags(cell: NotebookNode) -> set[str]:
@@ -74,6 +88,8 @@ def student(notebook: NotebookNode) -> NotebookNode:
     for cell in lesson.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+            if "show.picture(" in cell.source and "exercise" not in tags(cell):
+                cell.metadata["jupyter"] = {"source_hidden": True}
     return lesson
 
 
@@ -201,18 +217,27 @@ def folded(lesson: NotebookNode, source: NotebookNode) -> NotebookNode:
 
 
 def write_page(lesson: NotebookNode, version: str, path: Path) -> Path:
-    """The lesson as one HTML file that needs no network."""
+    """The lesson as one HTML file that needs no network. It names the notebook beside it, if there is one."""
+    notebook = path.with_suffix(".ipynb")
     markup = LessonExporter().page(
         lesson,
-        page_of=lambda link: None if "/" in link and link.endswith(".ipynb") else link.replace(".ipynb", ".html"),
+        page_of=_page_of,
         title=title(lesson.cells),
-        about={"version": version, "notebook": f"{path.stem}.ipynb"},
+        about={"version": version, "notebook": notebook.name if notebook.exists() else ""},
         csv=set(),
         exhibits=set(),
         verdicts={},
     )
     write_text(path, markup)
     return path
+
+
+def _page_of(link: str) -> str | None:
+    """Lessons and the glossary have pages beside this one; a notebook elsewhere has none."""
+    beside = "/" not in link
+    if link.endswith(".ipynb"):
+        return link.replace(".ipynb", ".html") if beside else None
+    return link.replace(".md", ".html") if beside else link
 
 
 def write_index(notebooks: dict[Path, NotebookNode], versions: dict[str, str], path: Path, guide: str = "") -> None:

@@ -73,8 +73,8 @@ class Exercise:
             self.check(*answers)
         except NotYet as hint:
             return self._not_yet(f"Hint: {hint}")
-        except NotImplementedError:
-            return UNWRITTEN
+        except NotImplementedError as error:
+            return f"{_stub_in(error)} is still to be written and comes first." if filled(*answers) else UNWRITTEN
         except Exception as error:
             return self._not_yet(_told(error))
         return ""
@@ -125,6 +125,11 @@ def _told(error: Exception) -> str:
         file, number = lines[-1]
         return f"{what} (line {number} of your cell: {linecache.getline(file, number).strip()})"
     return f"The answer could not be checked, perhaps it has another form than the task asks for. {what}"
+
+
+def _stub_in(error: NotImplementedError) -> str:
+    """The function that raised it."""
+    return [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
 
 
 def _lines_of_student(trace: TracebackType | None) -> list[tuple[str, int]]:

@@ -18,6 +18,7 @@ NAME = "federated-learning-course.zip"
 FOLDER = Path(NAME).stem
 GLOSSARY = "glossary.md"
 LINK = re.compile(r"\[([^\]\[]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+ABOUT_WORKBOOK = re.compile(r"^- In this workbook:.*\n(?:  .*\n)*", re.MULTILINE)  # papers' notebooks, not in it
 COPIED = ("constraints.txt", "pyproject.toml", "LICENSE")  # what pip needs beside the library, and the licence
 REQUIREMENTS = "-c constraints.txt\n.\n"  # install the library in this folder, with the pinned versions
 EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time stamp: equal contents make equal zip files
@@ -40,12 +41,20 @@ def contents(root: Path, lessons: dict[str, NotebookNode]) -> Iterator[tuple[str
     yield GLOSSARY, (sources / GLOSSARY).read_bytes()
     yield "requirements.txt", REQUIREMENTS.encode()
     for name, lesson in lessons.items():
-        yield name, (nbformat.writes(with_links(lesson, inside)) + "\n").encode()
+        yield name, (nbformat.writes(with_links(of_package(lesson), inside)) + "\n").encode()
     for name in COPIED:
         yield name, (root / name).read_bytes()
     for source in sorted((root / "fedlib").rglob("*")):
         if source.is_file() and "__pycache__" not in source.parts:
             yield source.relative_to(root).as_posix(), source.read_bytes()
+
+
+def of_package(lesson: NotebookNode) -> NotebookNode:
+    """The lesson without what it says about the rest of the workbook, in place."""
+    for cell in lesson.cells:
+        if cell.cell_type == "markdown":
+            cell.source = ABOUT_WORKBOOK.sub("", cell.source)
+    return lesson
 
 
 def inside(link: str) -> str | None:

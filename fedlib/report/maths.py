@@ -6,6 +6,7 @@ import re
 from latex2mathml.converter import convert
 
 # The converter knows the aligned environments under these names only.
+BARS = r"<mo>(&#x02016;|&#x0007C;)</mo>"  # of a norm or an absolute value; browsers stretch only the left one
 SYNONYMS = {"aligned": "align*", "gathered": "align*", "equation": "", "equation*": "", "eqnarray": "align*"}
 
 
@@ -16,6 +17,7 @@ def mathml(latex: str, display: bool = False) -> str:
         drawn = convert(source, display="block" if display else "inline")
     except Exception:  # the converter raises many kinds, also IndexError and KeyError
         return f'<code class="latex">{html.escape(latex)}</code>'
+    drawn = re.sub(BARS, r'<mo fence="false" stretchy="false">\1</mo>', drawn)
     return re.sub(r'<math xmlns="[^"]*"', lambda _: f'<math alttext="{html.escape(latex.strip())}"', drawn, count=1)
 
 

@@ -99,6 +99,7 @@ def scaffold_round(answer):
     first = answer(slopes(), x, none[0], none, 0.1, steps)
     require(isinstance(first, tuple | list) and len(first) == 3, "Return three things: the new x, c and own.")
     require(np.array_equal(none, np.zeros((3, 1))), "You changed `own` in place. Make a new array.")
+    require(x[0] == 1, "You changed x itself: after y = x, y -= ... changes both. Write y = y - ... instead.")
     took = [len(calls) for calls in seen]
     require(took == steps, f"The clients make {steps} steps, one gradient each. Yours asked for {took} gradients.")
     model, c, own = (np.asarray(part, dtype=float) for part in first)
@@ -162,7 +163,7 @@ def feddyn_round(answer):
     )
     require(_same(kept, [[0.5], [0.0]]), f"{case}, so the memories become 1/2 and 0. You have {kept.ravel().tolist()}.")
     hints = {
-        0.75: "That is the mean of the ends. The server still subtracts h / alpha.",
+        0.75: "That is the mean of the ends. The server still subtracts h / alpha, h the mean of the new memories.",
         1.0: "The server subtracts h / alpha; you added it.",
         0.25: "h is the mean of the memories, not their sum.",
     }
