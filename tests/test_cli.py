@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
-from fedlib.commands import dask_cli
+from fedlib.commands import dask_cli, reports
 from fedlib.report import usage
 from fedlib.report.notebooks import discover, parameters
 from fedlib.report.settings import compose_job
@@ -163,11 +163,28 @@ def test_a_scale_can_only_change_what_there_is(workbook, wrong, right, complaint
 def test_overrides_and_environment_reach_the_notebook(workbook, capsys):
     arguments = ["notebooks=[fine]", "seed=7", "toy.fine.rates=[0.5]", "toy.fine.method=acfmo", "backend.workers=3"]
     assert main(arguments, workbook) == 0
-    text = printed(workbook / "reports" / "desk" / "executed" / "toy-fine.ipynb")
+    (folder,) = (workbook / "reports" / "changed").iterdir()
+    text = printed(folder / "executed" / "toy-fine.ipynb")
     assert "7 3 [0.5] acfmo" in text
     assert "working in toy with processes 3" in text
-    assert capsys.readouterr().out.splitlines()[-1].endswith("reports/desk/index.html")
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"reports/changed/{folder.name}/index.html")
     assert sorted(path.name for path in workbook.iterdir()) == ["conf", "notebooks", "reports"]
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        (["notebooks=[fine]", "backend.workers=1", "record=ignore"], "desk"),
+        (["scale=quick"], "quick"),
+        (["toy.fine.rates=[0.5]"], "changed/toy.fine.rates=_0.5_"),
+        (["paper=toy", "seed=1"], "changed/paper=toy,seed=1"),
+        (["seed=1", "report=reports/mine"], "mine"),
+    ],
+)
+def test_a_report_with_changed_parameters_replaces_no_other(workbook, monkeypatch, words, folder):
+    monkeypatch.chdir(workbook)
+    (job,) = reports.jobs_of(words, workbook)
+    assert reports.report_folder(job, workbook) == workbook / "reports" / folder
 
 
 def test_a_sweep_writes_one_report_folder_a_job(workbook):

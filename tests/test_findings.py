@@ -19,7 +19,8 @@ def output(text: str, **about: str) -> dict:
 def rows() -> dict[str, str]:
     """The rows of README's table by the name in their link."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = text.partition(findings.BEGIN)[2].partition(findings.END)[0].strip().splitlines()[2:]
+    lines = text.partition(findings.BEGIN)[2].partition(findings.END)[0].strip().splitlines()
+    table = lines[lines.index("|---|---|---|---|---|") + 1 :]
     return {line.split("[")[1].split("]")[0]: line for line in table if line.startswith("|")}
 
 
@@ -54,10 +55,10 @@ def test_every_paper_has_a_row_and_only_decided_ones_have_a_finding():
 
 def test_a_decided_paper_counts_all_its_claims_and_audits():
     for paper in decided_papers(ROOT):
-        counts = rows()[ledger.known_as(paper)].strip("| ").split(" | ")[-2:]
-        for kind, told in zip(findings.KINDS, counts, strict=True):
-            entries = [entry for entry in ledger.load(paper).entries if entry.kind == kind]
-            assert sum(int(part.split()[0]) for part in told.split(", ")) == len(entries), (paper, kind)
+        counts = rows()[ledger.known_as(paper)].strip("| ").split(" | ")[-3:]
+        for column, told in zip(findings.COLUMNS, counts, strict=True):
+            entries = [entry for entry in ledger.load(paper).entries if findings.column_of(entry) == column]
+            assert sum(int(part.split()[0]) for part in told.split(", ")) == len(entries), (paper, column)
 
 
 def test_only_what_was_said_as_a_finding_counts():

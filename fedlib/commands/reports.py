@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from fedlib.commands import COMMANDS, FAILED, FINE, allowed, manual
-from fedlib.report.notebooks import Notebook, selection
+from fedlib.report.notebooks import Notebook, discover, selection
 from fedlib.report.settings import combinations, compose_job
 from fedlib.report.usage import UsageError
 from fedlib.runs import backends
@@ -82,10 +82,21 @@ def _check_backend(name: str) -> None:
 
 
 def report_folder(job: Job, root: Path) -> Path:
-    """`reports/<scale>`, or in a sweep a folder named after the job's words."""
-    if not job.sweep:
-        return Path(job.config.report).resolve()
-    return root / "reports" / "sweeps" / (re.sub(r"[^\w.,=+-]+", "_", ",".join(job.words)) or "defaults")
+    """`reports/<scale>`; in a sweep, or where a parameter was changed, a folder named after the job's words: a report
+    with other parameters does not replace the one without."""
+    named_after_words = re.sub(r"[^\w.,=+-]+", "_", ",".join(job.words)) or "defaults"
+    if job.sweep:
+        return root / "reports" / "sweeps" / named_after_words
+    if changes_parameters(job.words, root):
+        return root / "reports" / "changed" / named_after_words
+    return Path(job.config.report).resolve()
+
+
+def changes_parameters(words: list[str], root: Path) -> bool:
+    """Whether the words set a parameter of a notebook or the seed, and do not say themselves where the report goes."""
+    papers = {notebook.paper for notebook in discover(root)}
+    names = [re.split(r"[.=]", word.lstrip("+"))[0] for word in words]
+    return "report" not in names and any(name == "seed" or name in papers for name in names)
 
 
 def command(words: list[str]) -> str:

@@ -172,6 +172,13 @@ def printed_leads_over_the_strongest(figure: str) -> tuple[float, float]:
     return min(least for least, _ in ranges), max(most for _, most in ranges)
 
 
+def leads_as_printed(ahead: pd.DataFrame, figure: str) -> int:
+    """How many of the mean leads, one for each reading and set of step sizes, lie in the printed range."""
+    least, most = printed_leads_over_the_strongest(figure)
+    points = 100 * mean_leads(ahead).groupby(["reading", "rates"])["lead"].mean()
+    return int(points.between(least, most).sum())
+
+
 def in_points(differences: pd.Series) -> str:
     """Mean and 95% interval of a difference of shares, in points."""
     seen = estimate(differences)
