@@ -46,10 +46,10 @@ def cores() -> int:
 
 
 def environment(contestant: Contestant) -> dict[str, str]:
-    """None of fedlib's pins, which the engine's own process sets again; all cores for the others."""
-    free = {
-        name: value for name, value in os.environ.items() if name not in numerics.settings(numerics.processor_flags())
-    }
+    """None of fedlib's pins, which the engine's own process sets again, and nobody else's allocator (Dask leaves its
+    settings behind); all cores for the others."""
+    ours = {**numerics.settings(numerics.processor_flags()), **KEEP_MEMORY}
+    free = {name: value for name, value in os.environ.items() if name not in ours}
     threads = {} if contestant.pinned else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(cores()))
     return free | threads | QUIET | (KEEP_MEMORY if contestant.keeps_memory else {}) | dict(contestant.settings)
 
