@@ -274,7 +274,8 @@ def inputs(curves: pd.DataFrame, printed: dict[str, float]) -> Figure:
         for kind, runs in curves[curves["data_set"] == data_set].groupby("inputs", sort=False):
             at = kinds.index(kind)
             look = {"color": COLOURS[at], "marker": "os^D"[at], "markersize": 4}
-            axes.plot(runs["round"], runs["accuracy"], label=kind, **look)
+            mean = runs.groupby("round")["accuracy"].mean()  # over seeds, where there are several
+            axes.plot(mean.index, mean, label=kind, **look)
         axes.axhline(printed[data_set], color="0.25", linestyle="--", linewidth=1.2)
         axes.set(title=data_set, xlabel="epoch")
         axes.yaxis.set_major_formatter(PercentFormatter(1))
