@@ -138,6 +138,7 @@ ALLOWED: dict[str, Allowed] = {
     "cnn_data": IMAGES,
     "race_data": replace(IMAGES, names=FEDSR_DATA, drop_ins=False, including=("mnist",)),
     "check_data": replace(IMAGES, names=FEDSR_DATA[:3], drop_ins=False),
+    "check_again": replace(IMAGES, names=FEDSR_DATA[:3], drop_ins=False, lengths=(0, inf)),
     "transfer_epochs": NOT_NEGATIVE,
     **dict.fromkeys(("partitions", "cnn_partitions", "moon_partitions"), PARTITION),
     "few_partitions": replace(PARTITION, lengths=(0, inf)),
