@@ -95,7 +95,7 @@ def report_folder(job: Job, root: Path) -> Path:
 def changes_parameters(words: list[str], root: Path) -> bool:
     """Whether the words set a parameter of a notebook or the seed, and do not say themselves where the report goes."""
     papers = {notebook.paper for notebook in discover(root)}
-    names = [re.split(r"[.=]", word.lstrip("+"))[0] for word in words]
+    names = [_first_name(word) for word in words]
     return "report" not in names and any(name == "seed" or name in papers for name in names)
 
 
@@ -105,7 +105,12 @@ def command(words: list[str]) -> str:
 
 
 def _is_local(word: str) -> bool:
-    return re.split(r"[.=]", word.lstrip("+"))[0] in LOCAL
+    return _first_name(word) in LOCAL
+
+
+def _first_name(word: str) -> str:
+    """`acfmo` of `acfmo.mnist.rounds=20`."""
+    return re.split(r"[.=]", word.lstrip("+"))[0]
 
 
 def summary(reports: list[tuple[Path, list[Outcome]]]) -> int:

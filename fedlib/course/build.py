@@ -74,7 +74,7 @@ def _text(markdown: str) -> NotebookNode:
 
 
 def _nowhere(link: str) -> None:
-    """Students put their pages where they like: links into the repository become plain text."""
+    """What is handed out may lie anywhere: links into the repository become plain text."""
 
 
 def tags(cell: NotebookNode) -> set[str]:

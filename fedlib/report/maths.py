@@ -5,8 +5,8 @@ import re
 
 from latex2mathml.converter import convert
 
-# The converter knows the aligned environments under these names only.
 BARS = r"<mo>(&#x02016;|&#x0007C;)</mo>"  # of a norm or an absolute value; browsers stretch only the left one
+# The converter knows the aligned environments under these names only.
 SYNONYMS = {"aligned": "align*", "gathered": "align*", "equation": "", "equation*": "", "eqnarray": "align*"}
 
 
