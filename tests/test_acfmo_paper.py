@@ -374,6 +374,8 @@ def test_the_mean_lead_is_over_the_two_strongest_rivals_and_all_levels():
     ahead = ahead.assign(reading="current", rates=experiments.TUNED)
     assert results.mean_leads(ahead)["lead"].tolist() == pytest.approx([0.04, 0.041])
     assert results.average_leads(ahead)["current_tuned"].startswith("+4.05 [")
+    far = ahead.assign(reading="printed", lead=ahead["lead"] + 0.1)
+    assert results.leads_as_printed(pd.concat([ahead, far]), "acfmo/fig1") == 1  # 4.05 points are, 14.05 are not
 
 
 def test_the_printed_lead_over_the_strongest_rivals_is_two_to_seven_points():
