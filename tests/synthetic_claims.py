@@ -6,16 +6,21 @@ from typing import Any
 import pandas as pd
 
 from fedlib.judging import checks
-from fedlib.judging.entries import Entry, reading_options
-from fedlib.judging.facts import UNITS
+from fedlib.judging.entries import Entry, reading_needs, reading_options
+from fedlib.judging.facts import UNITS, Need
 
 GOOD, BAD = 9000.0, 3000.0  # of a score; of rounds and other costs the other way round
 
 
 def parameters(entry: Entry) -> dict[str, Any]:
     """Parameters that meet every need of the claim, only just."""
-    names = {need.name: need.value for need in entry.needs if need.name != UNITS}
-    return {name: value[0] if isinstance(value, list) else value for name, value in names.items()}
+    return {need.name: need.value[0] if isinstance(need.value, list) else need.value for need in _all_needs(entry)}
+
+
+def _all_needs(entry: Entry) -> list[Need]:
+    """Those of all readings, but for the units; of a parameter that several of them need, the most."""
+    needs = [need for name in entry.readings or [""] for need in reading_needs(entry, name) if need.name != UNITS]
+    return sorted(needs, key=lambda need: need.value if isinstance(need.value, int | float) else 0)
 
 
 def frame(entry: Entry, supports: bool) -> pd.DataFrame:
@@ -27,7 +32,8 @@ def frame(entry: Entry, supports: bool) -> pd.DataFrame:
 
 
 def _count(entry: Entry) -> int:
-    needed = max([need.value for need in entry.needs if need.name == UNITS], default=5)
+    needs = [need for name in entry.readings or [""] for need in reading_needs(entry, name)]
+    needed = max([need.value for need in needs if need.name == UNITS], default=5)
     return {checks.EXACT: 1, "draw": 100}.get(entry.unit, max(needed, 5))
 
 

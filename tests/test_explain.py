@@ -65,6 +65,24 @@ def test_every_reading_is_told(told, tmp_path):
     assert story.count("  holds") == 6 * 16
 
 
+def test_a_reading_tells_needs_of_its_own_and_the_runs_are_named(told, tmp_path):
+    desk = tmp_path / "reports" / "desk"
+    report(desk, "fedacs/claim-lambda", samples=250)
+    (desk / "used").mkdir()
+    (desk / "used" / "fedacs-bandit.csv").write_text("abc,recorded\ndef,recorded\nabc,recorded\n")
+    story = told("fedacs/claim-lambda")
+    assert "verdict  not judged at this scale" in story and "samples 2000, has 250: NOT MET" in story
+    second = story.split("Read as ")[2]
+    assert second.splitlines()[0].endswith(": reproduced") and "samples 250, has 250: met" in second
+    assert "runs     2 behind the page" in story and "reports/recorded/fedacs/runs.csv" in "".join(story.split())
+
+
+def test_a_reading_without_numbers_is_told_as_such(told, tmp_path):
+    report(tmp_path / "reports" / "desk", "fedacs/claim-above-baseline")
+    story = told("fedacs/claim-above-baseline")
+    assert "uniform environment': not judged at this scale" in story and 'all environments": reproduced' in story
+
+
 def test_printed_numbers_have_a_story_too(told, tmp_path):
     file = ledger.data_file(tmp_path / "reports" / "quick", "fedsr/fig6")
     file.parent.mkdir(parents=True)

@@ -152,6 +152,7 @@ def test_a_target_is_a_point_below_the_end_of_the_trial_rounded_down():
     trials = pd.concat([pd.DataFrame({"environment": name, "seed": 1000} | curve) for name in ("uniform", "Dirichlet")])
     assert results.targets(trials, 5) == {"uniform": 0.52, "Dirichlet": 0.52}
     assert results.targets(trials.assign(accuracy=0.58), 5)["uniform"] == 0.57  # 57 exactly stays 57
+    assert results.lower({"uniform": 0.57}, 4) == {"uniform": 0.53}
 
 
 def test_the_cost_of_an_environment_is_paired_with_iid_clients_of_the_seed():
@@ -225,6 +226,12 @@ def test_everybody_is_met_when_the_least_met_client_is():
     tally = pd.concat([tally, tally.assign(times=9)])
     met = results.rounds_to_meet_all(tally, ["curve"])
     assert met["a"] == 40 and np.isnan(met["b"])
+
+
+def test_the_most_frequent_client_is_counted_by_its_share_of_the_rounds():
+    rows = [("a", 0, 20, 9), ("a", 0, 40, 10), ("a", 0, 40, 2), ("a", 1, 40, 30), ("b", 0, 40, 1)]
+    tally = pd.DataFrame(rows, columns=["curve", "seed", "round", "times"])
+    assert results.busiest(tally, ["curve"]).to_dict() == {"a": 0.5, "b": 0.025}
 
 
 def test_cmfl_saves_transfers_only_where_clients_drop_their_own_updates():
@@ -325,7 +332,7 @@ def test_figures_share_their_runs():
     assert configs(experiments.early_stop(SETTING, {30: seeds, 10: seeds}, seeds))[:2] == [baseline, fedacs]
     scaled = replace(SETTING, method_options={"CMFL": {"threshold": 0.6}})
     main = configs(experiments.comparison(scaled, {"uniform": ["baseline", "FedACS", *experiments.RIVALS]}, seeds))
-    assert len({str(config) for config in main + configs(experiments.variants(scaled, "uniform", seeds))}) == 6 + 4
+    assert len({str(config) for config in main + configs(experiments.variants(scaled, "uniform", seeds))}) == 6 + 3
 
 
 def test_a_stop_has_its_own_seeds_and_what_is_only_shown_has_one():
@@ -349,7 +356,7 @@ def test_runs_of_any_length_end_at_the_step_size_that_the_printed_rounds_end_at(
 
 def test_targets_are_set_on_held_out_training_images_of_a_seed_that_no_result_uses():
     setting = experiments.PopulationSetting(test_samples=1000, rounds=40)
-    trials = experiments.target_trials(setting, 1000)
+    trials = experiments.target_trials(setting, 1000, experiments.PRINTED_ENVIRONMENTS)
     assert [run.label["environment"] for run in trials] == list(PRINTED)
     for run in trials:
         assert (run.seed, run.algorithm, run.rounds) == (1000, "randomclients", 40)
@@ -473,6 +480,17 @@ def test_what_clients_tell_at_two_models(folders):
     # softmax regression is its own last layer
     assert start["estimate"].tolist() == pytest.approx(start["estimate_all"].tolist(), rel=1e-4)
     assert start["estimate"].corr(pd.Series(skewness.alphas_of(held.counts)), method="spearman") > 0.5
+
+
+def test_the_mildest_clients_hold_more_of_the_images_where_clients_share_them(folders):
+    """Eight clients: of twelve images each nobody shares any; of ninety each, all share the images of the toy."""
+    few, many = (
+        experiments.pool_images(TOY | {"client_samples": samples}, [0.25, 1.0], seed=0).set_index("tolerance")
+        for samples in (12, 90)
+    )
+    assert few["images"].tolist() == [2 * 12, 8 * 12]
+    assert 90 <= many["images"][0.25] < 2 * 90 and many["images"][1.0] == 120, "all images of the toy"
+    assert few["share"].tolist() == [0.25, 1.0] and many["share"][0.25] == many["images"][0.25] / 120 > 0.75
 
 
 def test_the_betas_of_a_mild_and_a_skewed_client_grow_with_their_duels(folders):

@@ -136,7 +136,7 @@ def test_fedgs_and_random_groups_share_a_rate_and_fedproxs_strength_stays_within
     asked: dict = {}
     monkeypatch.setattr(tuning, "tune", lambda bases, grids, seeds, **more: asked.update(more))
     experiments.tune(SMALL, ROWS, experiments.Rates([0.1], [0.1], [0.1], [1.0], [0.01]), 1, 1000)
-    assert asked == {"limits": {"mu": (0.05, 1.0)}, "together": ["FedGS", "FedGS, random groups"]}
+    assert asked == {"limits": {"mu": (0.05, 1.0)}, "together": ["FedGS", "FedGS, random groups"], "final": None}
 
 
 def test_every_row_is_tuned_on_as_many_points():
@@ -202,6 +202,21 @@ def test_every_scale_keeps_the_printed_ratio_of_sample_gradients(scale, mean, tu
 def curve(method: str, accuracies: list[float], seed: int = 0) -> pd.DataFrame:
     frame = pd.DataFrame({"round": range(len(accuracies)), "accuracy": accuracies, "loss": 1.0})
     return frame.assign(method=method, data_set="toy", seed=seed)
+
+
+def test_at_equal_work_a_cell_with_more_per_round_is_read_earlier():
+    cells = [(8, 10, 30), (16, 10, 15), (8, 50, 6), (16, 30, 5)]  # batch, T, the first round with 2400 sample gradients
+    rounds = range(31)
+    frame = pd.concat(
+        [
+            pd.DataFrame(
+                {"batch": n, "iterations": t, "seed": 0, "round": rounds, "accuracy": [r / 100 for r in rounds]}
+            )
+            for n, t, _ in cells
+        ]
+    )
+    assert results.at_equal_work(frame)["round"].tolist() == [round for _, _, round in cells]
+    assert results.at_equal_work(frame)["accuracy"].tolist() == [round / 100 for _, _, round in cells]
 
 
 def test_at_equal_price_the_dearer_method_has_fewer_rounds():

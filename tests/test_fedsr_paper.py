@@ -94,9 +94,9 @@ def test_claims_read_columns_that_the_notebooks_write():
 
 def test_the_plan_adds_up_to_what_its_config_says():
     plan = experiments.plan()
-    assert plan.loc["together", "core-hours"] == pytest.approx(17.7)
+    assert plan.loc["together", "core-hours"] == pytest.approx(18.7)
     text = (ROOT / "conf" / "paper" / "fedsr.yaml").read_text(encoding="utf-8")
-    assert "Together 17.7 core-hours" in text
+    assert "Together 18.7 core-hours" in text
     assert [runs for *_, runs, _ in experiments.BLOCKS] == [int(n) for n in re.findall(r"(\d+) runs", text)]
     assert [hours for *_, hours in experiments.BLOCKS] == [float(n) for n in re.findall(r" runs +([\d.]+) h", text)]
 
@@ -167,8 +167,17 @@ def test_the_centralised_check_sees_no_test_sample_and_differs_in_the_inputs_onl
 def test_larger_rings_get_fewer_rounds_for_equal_steps_in_a_row():
     problem = experiments.TrainingProblem("mnist", 1600, 40, 50)
     runs = experiments.ring_shares(problem, [0.1, 0.2, 0.4], ["iid"], range(1), equal_steps=True)
-    assert [run.rounds * run.options["cluster_size"] for run in runs] == [40 * 5, 20 * 10, 10 * 20]
-    assert [run.options["schedule"] for run in runs] == [40, 20, 10]
+    # rings of 5 and of 10; of 20, 20 and 10, in which a device's ring has 18 on average
+    assert [experiments.mean_ring(50, ring) for ring in (5, 10, 15, 20)] == [5, 10, 14, 18]
+    assert [run.rounds for run in runs] == [40, 20, 11]  # 200 / 5, 200 / 10, 200 / 18
+    assert [run.options["schedule"] for run in runs] == [40, 20, 11]
+
+
+def test_claims_on_fig_10_ask_for_what_the_notebook_calls_its_runs():
+    notebook = (ROOT / "notebooks" / "fedsr" / "03_sensitivity.ipynb").read_text(encoding="utf-8")
+    for id in ("fedsr/claim-share-heterogeneity", "fedsr/claim-share-steps"):
+        (counted,) = PAPER.entry(id).options["over"]["counted"]
+        assert f'counted=\\"{counted}\\"' in notebook
 
 
 @pytest.mark.parametrize(

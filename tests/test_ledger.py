@@ -507,6 +507,26 @@ def test_every_reading_is_judged_and_the_first_decides(load, tmp_path):
     assert line["note"] == "Read as 'as printed'. Other readings: mended: reproduced."
 
 
+def test_a_reading_may_have_needs_of_its_own(load, tmp_path):
+    more = "[{rounds: 80, because: it looks later}]"
+    read = f"    readings: {{early: {{}}, late: {{needs: {more}}}}}\n    check: above"
+    paper = load(HEADER + FIGURE + CLAIM.replace("    check: above", read))
+    frame = accuracies(
+        Ours={5: [0.9, 0.91, 0.92], 10: [0.9, 0.91, 0.92]}, Theirs={5: [0.8, 0.81, 0.83], 10: [0.8, 0.81, 0.83]}
+    )
+    write_data(tmp_path, "toy/fig1", frame, rounds=50)
+    line = ledger.judge(paper.entry("toy/claim"), tmp_path)
+    assert [one["verdict"] for one in line["readings"]] == ["reproduced", "not judged at this scale"]
+    assert (line["needs"][0]["name"], line["needs"][0]["value"]) == ("rounds", 50)
+
+
+@pytest.mark.parametrize("needs", ["5", "[{rounds: 80}]"])
+def test_a_reading_with_needs_that_are_none_is_refused(load, needs):
+    read = f"    readings: {{a: {{}}, b: {{needs: {needs}}}}}\n    check: above"
+    with pytest.raises(LedgerError, match="need"):
+        load(HEADER + FIGURE + CLAIM.replace("    check: above", read))
+
+
 def test_an_audit_holds_or_does_not(toy, tmp_path):
     write_data(tmp_path, "toy/audit", SUMS)
     line = ledger.judge(toy.entry("toy/audit"), tmp_path)

@@ -37,7 +37,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "acfmo.momentum": 3 * 4 * 4 + 3 * 4,
         "fcbafl.energy": 0,
         "fedacs.skewness": 4 + 1 + 1,  # 200 iid clients are among the environments
-        "fedacs.comparison": 1 + 4 * 2 + 3 + 4 + 3 + 2,  # rivals, variants, trials for the targets, poisoners
+        "fedacs.comparison": 1 + 4 * 2 + 3 + 3 + 3 + 2 + 7,  # rivals, variants, trials, poisoners, printed images
         "fedacs.bandit": 1 + 3 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
         "fedgs.comparison": 7 + 7 + 2 + 3,  # the second data set is the first
@@ -51,15 +51,21 @@ COUNTS: dict[str, dict[str, int]] = {
     },
     "desk": {
         "acfmo.mnist": 9 * 6 * 2 + 5 * 4 * 2 * 9 + 5 * 2 * 9 + 5 * 4 * 3,
-        "fedacs.skewness": 5 * 4 + 5 + 3 * 3,
-        "fedacs.comparison": 5 * (1 + 4 * 2 + 4 * 3) + (3 * 3 + 1) + 3 + 3 * 2,
-        "fedacs.bandit": 5 * 2 + 5 * 6 + 5 * 2,
-        "fedgs.comparison": 17 * 4 + 3 * 10 + 14 * 5 + 2 + 3 * 4 + 3 * 5 + 3,
-        "fedgs.hyperparameters": 2 * 4 + 5 * (7 + 11) + 4 * 4 * 4,
+        "fedacs.skewness": 5 * 4 + 5 + 5 * 3,
+        "fedacs.comparison": 5 * (1 + 4 * 2 + 2 * 3) + (5 * 2 + 1) + 3 + 5 * 2 + (3 * 6 + 1),
+        "fedacs.bandit": 5 * 2 + 3 * 4 + 5 + 3,
+        "fedgs.comparison": 17 * (4 + 2)
+        + 3 * 10
+        + 14 * 5
+        + 2
+        + 3 * (4 + 2)
+        + 3 * 5
+        + 3,  # four points, two in the final
+        "fedgs.hyperparameters": 2 * (4 + 2) + 5 * (8 + 11) + 4 * 4 * 4,
         "fedsr.ring_idea": 3 * 2 * 2 + 3 * 2 * 2,
-        "fedsr.comparison": 4 + 4 + 5 * 12 + 5 * 3 + 5 * (3 * 5 + 1 + 1 + 3) + 5 * (3 + 1) + 3 * 4,
-        "fedsr.sensitivity": 5 * 2 * (4 + 3 - 1) + 3 * 2 * 4 + 3 * 2 * 3 + 3 * 4,
-        "fedsr.images": 2 + 3 + 3 * 3 + 3 * 2 * 3 + 3 * 2,
+        "fedsr.comparison": 4 + 4 + 5 * 12 + 5 * 3 + 5 * (3 * 5 + 1 + 1 + 3) + 5 * (3 + 1) + 3 * 3,
+        "fedsr.sensitivity": 5 * 2 * (3 + 3 - 1) + 5 * 2 * 4 + 5 * 2 * 3 + 3 * 4,
+        "fedsr.images": 2 + 3 + 3 * 3 + 3 * 2 * 3 + 3 * 2 * 2,
     },
     "paper": {
         "fedgs.comparison": 12 + 4 * 5 * 5 + 5 * 4 + 3 * 10 + 14 * 5 + 3 + 3 + 3 * 5,

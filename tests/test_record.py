@@ -43,6 +43,18 @@ def without_store(folders: Path) -> None:
     shutil.rmtree(folders / "runs")
 
 
+def test_clock_readings_on_record_stay_when_a_run_is_recorded_again(folders):
+    run = toy_run()
+    recorded(run)
+    facts, content = store.finished(run.name)
+    assert record.add("toy", "desk", [(facts | {"seconds": 99.0}, content.replace(b"0.", b"1."))], "4567") == []
+    (kept,) = record.runs_of("toy").values()
+    assert (kept.commit, kept.scales) == ("0123abcd", "desk") and kept.seconds != 99.0
+    assert len(record.records_of("toy", kept)) > 0, "its table is the old one, with the old checksum"
+    record.add("toy", "quick", [(facts, content)], "4567")
+    assert record.runs_of("toy")[run.name].scales == "desk quick"
+
+
 # Lookup
 
 

@@ -1,5 +1,7 @@
 """Tuning: the same rule for all, on held-out training data, with grids that grow where the best lies at their end."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -183,9 +185,75 @@ def test_a_method_without_a_grid_is_refused():
 @given(st.lists(st.floats(1e-4, 1e2), min_size=2, max_size=6, unique=True))
 def test_an_extension_goes_beyond_the_grid_by_its_own_ratio(values):
     values = sorted(float(f"{value:.3g}") for value in values)
-    if len(set(values)) < len(values):
-        return
+    if any(later < 1.02 * sooner for sooner, later in pairwise(values)):
+        return  # three digits cannot tell them apart
     up, down = tuning.next_value(values, values[-1]), tuning.next_value(values, values[0])
     assert up == pytest.approx(values[-1] ** 2 / values[-2], rel=0.01)
     assert down == pytest.approx(values[0] ** 2 / values[1], rel=0.01)
     assert all(tuning.next_value(values, inner) is None for inner in values[1:-1])
+
+
+# --- a final ----------------------------------------------------------------------------------------------------------
+
+
+def test_in_a_final_the_best_two_points_run_for_longer_and_the_final_decides(monkeypatch):
+    """Large steps lead in short runs and fall behind in long ones."""
+    asked: list[Run] = []
+
+    def execute(runs):
+        asked.extend(runs)
+        rows = []
+        for run in runs:
+            late = [{"round": round, "accuracy": _late(run, round)} for round in range(run.rounds + 1)]
+            rows += [run.label | {"seed": run.seed} | row for row in late]
+        return pd.DataFrame(rows)
+
+    def _late(run: Run, round: int) -> float:
+        return run.options["lr"] * (1 if round < 10 else -1)
+
+    monkeypatch.setattr(study, "execute", execute)
+    grids = {"FedAvg": {"lr": [0.1, 0.2, 0.4]}, "Fixed": {"lr": [0.3]}}
+    methods = {"FedAvg": base(), "Fixed": base()}
+    limits = {"lr": (0.1, 0.4)}
+    assert tuning.tune(methods, grids, [1000], limits=limits).best["FedAvg"] == {"lr": 0.4}
+    asked.clear()
+    sweep = tuning.tune(methods, grids, [1000], limits=limits, final=tuning.Final(rounds=20, last=5))
+    assert [(run.rounds, run.options["lr"]) for run in asked] == [
+        (4, 0.1),
+        (4, 0.2),
+        (4, 0.4),
+        (4, 0.3),
+        (20, 0.4),
+        (20, 0.2),
+    ]
+    assert sweep.best == {"FedAvg": {"lr": 0.2}, "Fixed": {"lr": 0.3}}
+    assert sweep.finals.set_index("lr")["score"].to_dict() == pytest.approx({0.4: -0.4, 0.2: -0.2})
+    assert {run.federation["validation_share"] for run in asked} == {tuning.HELD_OUT}
+
+
+def test_a_final_is_scored_by_the_mean_of_its_last_rounds_and_a_diverged_one_loses(monkeypatch):
+    def execute(runs):
+        scores = {0.1: [0.5, 0.6, 0.7], 0.2: [0.9, 0.1, 0.95], 0.4: [0.9, np.nan, 0.99]}
+        return pd.DataFrame(
+            [
+                run.label | {"seed": run.seed, "round": round, "accuracy": value}
+                for run in runs
+                for round, value in enumerate(scores[run.options["lr"]])
+            ]
+        )
+
+    monkeypatch.setattr(study, "execute", execute)
+    points = {"lr": [0.1, 0.2, 0.4]}
+    final = tuning.Final(rounds=9, last=2, points=3)
+    sweep = tuning.tune({"FedAvg": base()}, {"FedAvg": points}, [1000], limits={"lr": (0.1, 0.4)}, final=final)
+    assert sweep.best["FedAvg"] == {"lr": 0.1}  # 0.65 against 0.525 and one that has diverged
+    assert sweep.finals["score"].tolist() == pytest.approx([-np.inf, 0.525, 0.65])
+
+
+def test_methods_that_share_a_point_share_their_finalists(monkeypatch):
+    asked = invented(monkeypatch, lambda options: {0.1: 0.5, 0.2: 0.7, 0.4: 0.6}[options["lr"]])
+    both = {"One": base(), "Other": base()}
+    grids = {name: {"lr": [0.1, 0.2, 0.4]} for name in both}
+    sweep = tuning.tune(both, grids, [1000], together=["One", "Other"], final=tuning.Final(rounds=9))
+    assert [run.options["lr"] for run in asked[6:]] == [0.2, 0.4, 0.2, 0.4]
+    assert sweep.best == {name: {"lr": 0.2} for name in both}

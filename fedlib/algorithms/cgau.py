@@ -32,7 +32,7 @@ class CGAU(FedAvg):
     layers: Count = 1  # gated layers; the paper compares 1x and 2x
     units: Count = 256  # gated units per layer
     pretrain_samples: Count = 1200  # drawn from those of the held-out writers, the same number at every scale
-    pretrain_epochs: Count = 10  # passes over these
+    pretrain_epochs: Count = 40  # passes over these; after ten the extractor was still half-trained
     pretrain_lr: Positive = 0.1
     pretrain_batch: Count = 32
 

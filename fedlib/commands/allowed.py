@@ -94,14 +94,15 @@ SKEWED_ENVIRONMENTS = ("uniform", "inverse Pareto", "Dirichlet", "few-class")
 
 COUNTS = (
     *("seeds", "cnn_seeds", "crowd_seeds", "share_seeds", "race_seeds", "long_seeds", "rehearsal_seeds"),
-    *("tuning_seeds", "count_seeds", "variant_seeds", "lambda_seeds", "poison_seeds", "rival_seeds"),
+    *("tuning_seeds", "count_seeds", "variant_seeds", "full_seeds", "lambda_seeds", "poison_seeds", "rival_seeds"),
     *("second_seeds", "gradient_seeds", "stop_seeds"),
     *("printed_samples", "printed_batch", "calibration_rounds", "calibration_draws"),
     *("rounds", "tuning_rounds", "fedl_rounds", "cnn_rounds", "share_rounds", "crowd_rounds"),
     *("race_rounds", "long_rounds", "schedule", "check_epochs", "watch_rounds", "early"),
     *("second_rounds", "wide_rounds", "printed_rounds", "rate_rounds", "rate_every", "rate_participants"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stops", "restart", "ban"),
-    *("every", "cnn_every", "last"),
+    *("final_rounds", "full_rounds"),
+    *("every", "cnn_every", "last", "final_last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
     *("participants",),
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),

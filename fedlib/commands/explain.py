@@ -1,7 +1,7 @@
 """`fedlib explain fedsr/claim-above`: how a verdict came about, in the terminal.
 
-Sentence, needs, comparisons with their intervals, verdict, and where the data are. By default from the report of the
-largest scale that has its numbers; `--scale quick` or `--report FOLDER` chooses another.
+Sentence, needs, comparisons with their intervals, verdict, and where the data and the runs are. By default from the
+report of the largest scale that has its numbers; `--scale quick` or `--report FOLDER` chooses another.
 """
 
 import argparse
@@ -68,12 +68,13 @@ def _unreported(entry: ledger.Entry, places: list[Path]) -> list[str]:
 def story(entry: ledger.Entry, line: dict[str, Any], report: Path) -> list[str]:
     """The lines to print."""
     text = [*_heading(entry), ""]
-    for need in line["needs"]:
-        met = "met" if need["met"] else "NOT MET"
-        text += _wrapped("needs", f"{need['name']} {need['value']}, has {need['have']}: {met}. {need['because']}")
+    text += _needs(line["needs"])
     if line["readings"]:
         for reading in line["readings"]:
-            text += ["", f"Read as {reading['reading']!r}: {reading['verdict']}", *_comparisons(reading["comparisons"])]
+            text += ["", f"Read as {reading['reading']!r}: {reading['verdict']}"]
+            needs = reading.get("needs", [])
+            text += _needs(needs) if needs != line["needs"] else []
+            text += _comparisons(reading.get("comparisons", []))
     elif line["comparisons"]:
         text += ["", *_comparisons(line["comparisons"])]
     if line["averaged"]:
@@ -87,7 +88,27 @@ def story(entry: ledger.Entry, line: dict[str, Any], report: Path) -> list[str]:
         *_wrapped("note", line["note"]),
     ]
     data = ledger.data_file(report, entry.data or entry.id)
-    return [*text, *_wrapped("data", _short(data)), *_wrapped("", _short(data.with_suffix(".json")))]
+    text += [*_wrapped("data", _short(data)), *_wrapped("", _short(data.with_suffix(".json")))]
+    return text + _runs(entry, report)
+
+
+def _needs(needs: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for need in needs:
+        met = "met" if need["met"] else "NOT MET"
+        lines += _wrapped("needs", f"{need['name']} {need['value']}, has {need['have']}: {met}. {need['because']}")
+    return lines
+
+
+def _runs(entry: ledger.Entry, report: Path) -> list[str]:
+    """Where the runs behind the page of an entry are listed."""
+    paper = entry.id.split("/")[0]
+    used = report / "used" / f"{paper}-{entry.page}.csv"
+    if not used.exists():
+        return []
+    names = {line.split(",")[0] for line in used.read_text().splitlines() if line}
+    record = f"reports/recorded/{paper}/runs.csv"
+    return _wrapped("runs", f"{len(names)} behind the page, named in {_short(used)}; those on record stand in {record}")
 
 
 def _heading(entry: ledger.Entry) -> list[str]:

@@ -2,7 +2,8 @@
 
 A claim says in our words what the text says, how often (`quantifier`: all, most, average), over which `unit`, at what
 cost (`currency`), what a run `needs` to decide it, each need with its reason, and the check with its options that turns
-data into comparisons. Where the text can be read in several ways, `readings` lists them, the printed one first.
+data into comparisons. Where the text can be read in several ways, `readings` lists them, the printed one first; a
+reading may have data and needs of its own.
 
 A printed number belongs to a `setting`, parameters of the notebook with their printed values, or is `not_comparable`
 with a reason. It is compared within half its `rounding`, one step of its last digit, plus twice the `deviation` between
@@ -73,7 +74,7 @@ class Entry:
     margin: float | None = None  # a difference that matters; of "near" and "flat", the largest that does not
     resolution: Any = 0.0  # smallest difference that the measurement shows, or the parameters that say it
     needs: tuple[Need, ...] = ()
-    readings: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> options (and `data`) that differ
+    readings: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> options, `data`, `needs` that differ
     note: str = ""
     ours: bool = False  # a question the paper does not ask
 
@@ -208,8 +209,9 @@ def _entry(raw: Any, file: str) -> Entry:
     for name, kind in {"blocks": list, "options": dict, "needs": list, "readings": dict, "setting": dict}.items():
         _require_kind(raw, name, kind, file)
     blocks = tuple(_block(block, raw, file) for block in raw.get("blocks", ()))
-    needs = tuple(_need(need, raw, file) for need in raw.get("needs", ()))
-    fields: dict[str, Any] = {**raw, "blocks": blocks, "needs": needs}
+    needs = _needs(raw.get("needs", ()), raw, file)
+    readings = {name: _reading(options, raw, file) for name, options in raw.get("readings", {}).items()}
+    fields: dict[str, Any] = {**raw, "blocks": blocks, "needs": needs, "readings": readings}
     entry = Entry(**fields)
     _require(entry.unit in checks.UNITS, raw, file, _one_of("unit", entry.unit, checks.UNITS))
     if entry.kind == "claim":
@@ -246,7 +248,12 @@ def _check_claim(entry: Entry, raw: _Lined, file: str) -> None:
 def reading_options(entry: Entry, reading: str) -> dict[str, Any]:
     """The options of a claim's check under one of its readings, "" if it has none."""
     other = entry.readings.get(reading, {})
-    return entry.options | {name: value for name, value in other.items() if name != "data"}
+    return entry.options | {name: value for name, value in other.items() if name not in ("data", "needs")}
+
+
+def reading_needs(entry: Entry, reading: str) -> tuple[Need, ...]:
+    """What a run needs to decide a claim under one of its readings, "" if it has none."""
+    return entry.readings.get(reading, {}).get("needs", entry.needs)
 
 
 def _check_printed(entry: Entry, raw: _Lined, file: str) -> None:
@@ -262,6 +269,18 @@ def _check_printed(entry: Entry, raw: _Lined, file: str) -> None:
 
 def _one_of(name: str, wrong: str, known: Iterable[str]) -> str:
     return f"{name} {wrong!r} must be one of {', '.join(known)}"
+
+
+def _reading(options: Any, entry: _Lined, file: str) -> Any:
+    """A reading as it is, with its needs, if it has some, as `Need`s."""
+    if not isinstance(options, dict) or "needs" not in options:
+        return options
+    return {**options, "needs": _needs(options["needs"], entry, file)}
+
+
+def _needs(raw: Any, entry: _Lined, file: str) -> tuple[Need, ...]:
+    _require(isinstance(raw, list | tuple), entry, file, f"needs must be a list, not {raw!r}")
+    return tuple(_need(need, entry, file) for need in raw)
 
 
 def _need(raw: Any, entry: _Lined, file: str) -> Need:

@@ -57,6 +57,7 @@ from fedlib.judging.entries import (
     load,
     papers,
     printed_range,
+    reading_needs,
     reading_options,
 )
 from fedlib.judging.facts import UNITS, Checked, Need
@@ -180,7 +181,7 @@ def _claim(entry: Entry, report: Path) -> dict[str, Any]:
     first, *others = lines
     if not others:
         return lines[first]
-    shared = ("verdict", "measured", "effect", "interval", "counts", "comparisons")
+    shared = ("verdict", "measured", "effect", "interval", "counts", "comparisons", "needs")
     told = [{"reading": reading} | {key: line[key] for key in shared if key in line} for reading, line in lines.items()]
     said = "; ".join(f"{reading}: {lines[reading]['verdict']}" for reading in others)
     return lines[first] | {
@@ -205,7 +206,7 @@ def _reading(entry: Entry, report: Path, reading: str) -> dict[str, Any]:
         missing = _join(entry.note, "Its numbers are not in this report.")
         return {"verdict": NOT_JUDGED, "note": missing, "measured": None, "effect": None, "interval": None}
     decision = decide(entry, frame, facts.parameters(report, data), reading)
-    needs = check_needs(entry, decision, facts.parameters(report, data))
+    needs = check_needs(entry, decision, facts.parameters(report, data), reading)
     unmet = [need for need in needs if not need.met]
     smallest = decision.smallest
     return {
@@ -232,11 +233,11 @@ def decide(entry: Entry, frame: pd.DataFrame, parameters: dict[str, Any], readin
     return claims.decide(stated, entry.quantifier)
 
 
-def check_needs(entry: Entry, decision: Decision, parameters: dict[str, Any]) -> list[Checked]:
-    """The needs of a claim and what the run had, including the units that any comparison needs."""
+def check_needs(entry: Entry, decision: Decision, parameters: dict[str, Any], reading: str = "") -> list[Checked]:
+    """The needs of a reading of a claim and what the run had, including the units that any comparison needs."""
     units = decision.fewest_units
     have = parameters | ({} if units is None else {UNITS: units})
-    needs = [need for need in entry.needs if need.name != UNITS or units is not None]
+    needs = [need for need in reading_needs(entry, reading) if need.name != UNITS or units is not None]
     family = len(decision.findings) > claims.LARGE_FAMILY and decision.averaged is None
     least = claims.UNITS_OF_LARGE_FAMILY if family else FEWEST
     if units is not None and not any(need.name == UNITS and need.value >= least for need in needs):

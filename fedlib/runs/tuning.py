@@ -6,10 +6,13 @@ grid gets one more value there, at the same ratio as the last two but within the
 most. Methods that are to differ in one thing only can share a point: the one with the best mean score of them all. A
 run without a finite score has diverged and is worse than any other. Test samples are never used, and no result uses the
 tuning seeds.
+
+Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
+best points of every method run again, for longer, and the final decides.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -29,14 +32,25 @@ Point = dict[str, float]
 
 
 @dataclass(frozen=True)
+class Final:
+    """The last stage: the best `points` of each method, scored by the mean of the `last` measured rounds."""
+
+    rounds: int
+    last: int = 1
+    points: int = 2
+
+
+@dataclass(frozen=True)
 class Sweep:
     """What was tried and what won.
 
     `scores` has one row per method, point and seed: options, score, and `extension`, which is 0 for the planned grid.
+    `finals` has the same for the longer runs of a `Final`, and no rows where there was none.
     """
 
     scores: pd.DataFrame
     best: dict[str, Point]
+    finals: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def means(self) -> pd.DataFrame:
         """The score of each point, averaged over the tuning seeds."""
@@ -62,10 +76,11 @@ def tune(
     score: str = "accuracy",
     limits: Limits | None = None,
     together: Sequence[str] = (),
+    final: Final | None = None,
 ) -> Sweep:
     """The best point of each method's grid; each method is given as a run, whose other options stay as they are.
 
-    The methods `together` share one point, and hence their grid.
+    The methods `together` share one point, and hence their grid. A method with a single point needs no final.
     """
     if missing := sorted(set(methods) - set(grids)):
         raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
@@ -78,7 +93,14 @@ def tune(
             break
         frames.append(_scored(methods, beyond, seeds, score, extension))
     scores = pd.concat(frames, ignore_index=True)
-    return Sweep(scores, {name: _best(scores, groups[name], score) for name in methods})
+    finalists = {name: _leading(scores, groups[name], score, final.points) for name in methods} if final else {}
+    finalists = {name: listed for name, listed in finalists.items() if len(listed) > 1}
+    if not final or not finalists:
+        return Sweep(scores, {name: _best(scores, groups[name], score) for name in methods})
+    longer = {name: replace(methods[name], rounds=final.rounds) for name in finalists}
+    finals = _scored(longer, finalists, seeds, score, 0, final.last).drop(columns="extension")
+    best = {name: _best(finals if name in finalists else scores, groups[name], score) for name in methods}
+    return Sweep(scores, best, finals)
 
 
 def points(grid: Grid) -> list[Point]:
@@ -96,18 +118,26 @@ def held_out(run: Run, seed: int, point: Point) -> Run:
 
 
 def _scored(
-    methods: Mapping[str, Run], tried: Mapping[str, list[Point]], seeds: Sequence[int], score: str, extension: int
+    methods: Mapping[str, Run],
+    tried: Mapping[str, list[Point]],
+    seeds: Sequence[int],
+    score: str,
+    extension: int,
+    last: int = 1,
 ) -> pd.DataFrame:
+    """One row per method, point and seed with the mean score of the last measured rounds."""
     runs = [
         replace(held_out(methods[name], seed, point), label={"method": name, **point})
         for name, listed in tried.items()
         for point in listed
         for seed in seeds
     ]
-    ends = study.execute(runs).groupby(_keys(runs), sort=False, dropna=False).tail(1).reset_index(drop=True)
+    keys = _keys(runs)
+    ends = study.execute(runs).groupby(keys, sort=False, dropna=False).tail(last).reset_index(drop=True)
     worst = np.inf if score in FALLING else -np.inf
-    scores = ends[score].where(np.isfinite(ends[score]), worst)
-    return ends[_keys(runs)].assign(score=scores, extension=extension)
+    scored = ends[keys].assign(score=ends[score].where(np.isfinite(ends[score]), worst))
+    means = scored.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
+    return means.assign(extension=extension)
 
 
 def _keys(runs: list[Run]) -> list[str]:
@@ -126,6 +156,15 @@ def _best(scores: pd.DataFrame, methods: list[str], score: str) -> Point:
     """The best point of these methods, which share it."""
     of_methods = scores[scores["method"].isin(methods)]
     return best_point(of_methods, _options(of_methods), "score", lowest=score in FALLING)
+
+
+def _leading(scores: pd.DataFrame, methods: list[str], score: str, count: int) -> list[Point]:
+    """The best points of these methods, which share them; of equals the first."""
+    of_methods = scores[scores["method"].isin(methods)]
+    options = _options(of_methods)
+    means = of_methods.groupby(options, sort=False, as_index=False)["score"].mean()
+    order = means["score"].sort_values(ascending=score in FALLING, kind="stable").index[:count]
+    return [{name: float(row[name]) for name in options} for _, row in means.loc[order].iterrows()]
 
 
 def _options(scores: pd.DataFrame) -> list[str]:

@@ -187,7 +187,12 @@ SETUPS = (
     ("inputs", "not said", "channels normalised; random crop (padding 4) and flip when training", "as released"),
     ("SGD", "rate 0.1", "momentum 0.5, weight decay 5e-4", "as released"),
     ("decay of the rate", "0.9993 per local epoch", "the same", "the same end of the run, whatever its length"),
-    ("samples per client", "250 (Figs. 2, 5), else 2000", "2000", "250 at desk scale"),
+    (
+        "samples per client",
+        "250 (Figs. 2, 5), else 2000",
+        "2000",
+        "250 at desk scale, and 2000 in the uniform environment",
+    ),
     ("dominant class", "not said", "the class handed out least so far", "every class equally often, at random"),
     ("FedACS: pool", "0.4 N", "8 kappa, the same", "0.4 N"),
     ("FedACS: a tie", "nothing", "is lost", "both: FedACS; FedACS, released"),
@@ -195,18 +200,28 @@ SETUPS = (
     ("FedACS: Q", "joint norm", "norm of weights plus norm of biases", "both"),
     ("FedACS: insight", "one full batch", "cropped and flipped", "one full batch as it is; as released: not run"),
     ("early stop", "an extra, after round 200", "on", "an extra"),
-    ("Oort: utility", "training loss", "mean loss of the E local epochs", "as released"),
+    (
+        "Oort: utility",
+        "training loss",
+        "mean loss of the E local epochs",
+        "as released: without Oort's sizes, clipping and noise",
+    ),
     ("Oort: pool, ban", "bans by participation", "best 20%, drawn by utility; 100 times", "20%; twice the even share"),
     ("CMFL: compared with", "global gradient", "this round's mean update", "as released; own paper: the last update"),
     (
         "CMFL: threshold",
         "not said",
         "0.8 in the stored version, 0.7 in a copy of it; if none passes, the best one",
-        "0.7 scaled to the samples per client, and 0.7 itself; own paper: 0.8 / sqrt(round)",
+        "0.7 with 2000 images per client, else scaled; own paper: 0.8 / sqrt(round)",
     ),
     ("Rexp3: rewards", "R_i", "raw, negative", "as released; own paper: scaled to 0..1"),
-    ("Rexp3: factor M of rewards", "M = 2000", "M = 2000", "2000, however many samples a client has"),
-    ("Rexp3: gamma, restarts", "not said", "0.2, none", "as released; own paper: optimal, every quarter"),
+    ("Rexp3: factor M of rewards", "M = 2000", "M = 2000", "2000 at every scale"),
+    (
+        "Rexp3: gamma, restarts",
+        "not said",
+        "0.2, none",
+        "as released; own paper: optimal, and 250 for 1000 rounds, growing as rounds^(2/3)",
+    ),
 )
 
 

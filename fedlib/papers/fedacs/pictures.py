@@ -24,7 +24,6 @@ LOOKS = {
     "Rexp3": (COLOURS[2], (0, (5, 1, 1, 1, 1, 1))),
     "Rexp3, own paper": (COLOURS[2], (0, (1, 1))),
     "CMFL": (COLOURS[4], "-."),
-    "CMFL, released": (COLOURS[4], (0, (1, 1))),
     "CMFL, own paper": (COLOURS[4], (0, (1, 4))),
     "Oort": (COLOURS[0], "--"),
     "Oort, no ban": (COLOURS[0], (0, (1, 1))),

@@ -99,6 +99,11 @@ def targets(trials: pd.DataFrame, last: int) -> dict[str, float]:
     return {str(name): float(np.floor(round(100 * accuracy - 1, 6))) / 100 for name, accuracy in ends.items()}
 
 
+def lower(goal: dict[str, float], points: int) -> dict[str, float]:
+    """The same targets, some points of accuracy lower."""
+    return {name: round(target - points / 100, 4) for name, target in goal.items()}
+
+
 def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
     """One row per run: the first measured round at or above the environment's target, blank if it is never reached.
 
@@ -320,6 +325,13 @@ def rounds_to_meet_all(tally: pd.DataFrame, keys: list[str]) -> pd.Series:
     met = least[least["times"] > 0].groupby([*keys, "seed"], sort=False)["round"].min()
     everyone = least.groupby([*keys, "seed"], sort=False)["round"].max().index
     return met.reindex(everyone).groupby(keys, sort=False).agg(lambda rounds: rounds.max(skipna=False))
+
+
+def busiest(tally: pd.DataFrame, keys: list[str]) -> pd.Series:
+    """The share of all rounds in which the most frequent client took part, mean over seeds."""
+    last = tally[tally["round"] == tally["round"].max()]
+    most = last.groupby([*keys, "seed"], sort=False)["times"].max() / last["round"].max()
+    return most.groupby(keys, sort=False).mean()
 
 
 def pool_times(tally: pd.DataFrame, keys: list[str], clients: int) -> pd.DataFrame:

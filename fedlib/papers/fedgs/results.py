@@ -313,6 +313,15 @@ def best_rates(tuned: pd.DataFrame) -> dict[str, tuple[float, float]]:
     return {name: (point["client_lr"], point["server_lr"]) for name, point in best.items()}
 
 
+def at_equal_work(frame: pd.DataFrame) -> pd.DataFrame:
+    """Fig. 5a at equal work: each run's accuracy once it has computed as many sample gradients as the cell with the
+    fewest computes in all; between two measured rounds, the later one counts."""
+    per_round = frame["batch"] * frame["iterations"]
+    budget = (per_round * frame["round"].max()).min()
+    paid = frame[per_round * frame["round"] >= budget]
+    return paid.groupby(["batch", "iterations", "seed"], sort=False).first().reset_index()
+
+
 def accuracy_surface(scores: pd.DataFrame, rows: str, columns: str) -> pd.DataFrame:
     """Mean accuracy over seeds in percent as a table."""
     return scores.pivot_table(index=rows, columns=columns, values="accuracy").mul(100)

@@ -87,7 +87,7 @@ def in_every_column(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def holdings(counts: pd.DataFrame) -> pd.DataFrame:
-    """How many classes and samples a device holds, from least to most, by partition (`experiments.device_counts`)."""
+    """How many classes and samples devices hold, from least to most, by partition (`experiments.device_counts`)."""
     with_classes = counts.assign(classes=counts["samples"] > 0)
     by_device = with_classes.groupby(["partition", "device"], sort=False)[["classes", "samples"]].sum()
     ends = by_device.groupby("partition", sort=False).agg(["min", "max"]).astype(str)

@@ -3,8 +3,8 @@
 A row is a name of the table, the algorithm that computes it and the options that only it has. Rivals train `epochs`
 passes over their data on M * L participants per round; FedGS takes T one-step iterations on L devices of each of M
 factories. Every row is tuned by one rule (`runs.tuning`): four points of its learning rate, or of its learning rate and
-one more option, two values each. FedGS and FedGS with random groups share a rate, so that they differ in the choice of
-devices alone.
+one more option, two values each; where there is a final, the two best run again for longer. FedGS and FedGS with random
+groups share a rate, so that they differ in the choice of devices alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from fedlib.report.holdings import Holdings
 from fedlib.runs import tuning
 from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
-from fedlib.runs.tuning import Grid, Sweep
+from fedlib.runs.tuning import Final, Grid, Sweep
 
 PRINTED_ROUNDS = 500
 PRINTED_LR = 0.01
@@ -43,7 +43,7 @@ class TableRow:
 BASELINE = TableRow("FedAvg", "fedavg")
 FEDGS = "FedGS"
 RANDOM_GROUPS = "FedGS, random groups"  # super nodes without GBP-CS
-GAMMA = 0.1  # FedMMD: weight of the discrepancy; the paper prints none
+GAMMA = 0.1  # FedMMD: weight of the discrepancy, as printed
 SERVERS = {"FedAvgM": "fedavgm", "FedAdagrad": "fedadagrad", "FedAdam": "fedadam", "FedYogi": "fedyogi"}
 FAMILIES = {
     "FedProx": ["FedProx"],
@@ -143,7 +143,9 @@ class Rates:
         return {"lr": self.single}
 
 
-def tune(setting: FactorySetting, rows: Sequence[TableRow], rates: Rates, rounds: int, seed: int) -> Sweep:
+def tune(
+    setting: FactorySetting, rows: Sequence[TableRow], rates: Rates, rounds: int, seed: int, final: Final | None = None
+) -> Sweep:
     """The best point of every row, on held-out training samples of the devices and a seed that no result uses.
 
     `setting` has as many iterations T as keep the ratio of work when devices hold samples back.
@@ -151,7 +153,7 @@ def tune(setting: FactorySetting, rows: Sequence[TableRow], rates: Rates, rounds
     bases = {row.name: run(setting, row, rounds, 0) for row in rows}
     grids = {row.name: rates.grid(row) for row in rows}
     limits = {"mu": (min(PRINTED_MUS), max(PRINTED_MUS))}
-    return tuning.tune(bases, grids, [seed], limits=limits, together=[FEDGS, RANDOM_GROUPS])
+    return tuning.tune(bases, grids, [seed], limits=limits, together=[FEDGS, RANDOM_GROUPS], final=final)
 
 
 def tuned(rows: Sequence[TableRow], best: Mapping[str, Mapping[str, float]]) -> list[TableRow]:
