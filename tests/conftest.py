@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -42,6 +43,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return file + test.partition("[")[2] if file.endswith(ONE_BY_ONE) else file
 
     return ByFile(config, log)
+
+
+def empty_cache(folder: Path) -> Path:
+    """A cache without data. It shares this machine's compiled loops: each process would need most of a minute for them."""
+    compiled = Path(numba.config.CACHE_DIR).parent  # pyright: ignore
+    compiled.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True)
+    (folder / "compiled").symlink_to(compiled, target_is_directory=True)
+    return folder
 
 
 def synthetic_arrays(samples: int, features: int, classes: int, seed: int) -> dict[str, np.ndarray]:

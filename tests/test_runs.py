@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from conftest import synthetic_arrays
+from conftest import empty_cache, synthetic_arrays
 
 import fedlib
 from fedlib import algorithms, simulate
@@ -55,7 +55,7 @@ def store_folder(tmp_path, monkeypatch) -> Path:
     (tmp_path / "data").mkdir()
     write_data(tmp_path / "data")
     monkeypatch.setenv("FEDLIB_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("FEDLIB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDLIB_CACHE", str(empty_cache(tmp_path / "cache")))
     monkeypatch.setenv("FEDLIB_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FEDLIB_OFFLINE", "1")
     monkeypatch.delenv("FEDLIB_BACKEND", raising=False)
