@@ -46,7 +46,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def empty_cache(folder: Path) -> Path:
-    """A cache without data. It shares this machine's compiled loops: each process would need most of a minute for them."""
+    """A cache without data. It shares this machine's compiled loops, which take a process most of a minute."""
     compiled = Path(numba.config.CACHE_DIR).parent  # pyright: ignore
     compiled.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True)
