@@ -76,6 +76,7 @@ BLOCKS = (
     ("A", "comparison", "the same with standardised inputs: FedAvg with E = 1 and 5, FedSR, 5 seeds", 15, 0.2),
     ("B", "comparison", "Table II on MNIST: 1000 images per device, 100 rounds, 5 seeds", 100, 4.4),
     ("B", "comparison", "equal budgets at xi = 2: FedSR for 16, 25 and 36 rounds, FedAvg for 25, 5 seeds", 20, 0.2),
+    ("B", "comparison", "the control: FedSR with iid data and FedAvg's epochs in a row, 25 rounds, 5 seeds", 5, 0.1),
     ("B", "ring_idea", "Table I on MNIST: all samples, 100 rounds, 3 seeds", 12, 0.3),
     ("C", "sensitivity", "Figs. 9 and 10, with a control (5 seeds), and Table IV (3 seeds) on MNIST", 132, 2.5),
     ("D", "ring_idea", "Fig. 3 on CIFAR-10: 5000 images, 60 rounds, 3 seeds", 12, 0.3),

@@ -338,6 +338,12 @@ def printed_rounds() -> pd.Series:
     return table.set_index(["data_set", "method"])["printed"].div(table["method"].map(per_round).to_numpy())
 
 
+def rounds_later(frame: pd.DataFrame, first: str, others: list[str]) -> pd.DataFrame:
+    """For reading: how many rounds after the first method each of the others arrives, one column per seed."""
+    rounds = frame.pivot_table(index="method", columns="seed", values="rounds_at_least")
+    return rounds.reindex([other for other in others if other in rounds.index]).sub(rounds.loc[first]).astype(int)
+
+
 def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame:
     """FedSR and each rival as a pair, for claims that the rival is ahead."""
     pairs = []
