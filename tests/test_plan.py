@@ -45,7 +45,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedgs.time": 0,
         "fedsr.ring_idea": 2 * 2,
         # mu, Table III, standardised, Table II, equal budgets beyond it, whole runs
-        "fedsr.comparison": 2 + 1 + 6 + 3 + (2 * 5 + 1 + 1) + 1 + 2,
+        "fedsr.comparison": 2 + 1 + 6 + 3 + (2 * 5 + 1 + 1) + 3 + 2,
         "fedsr.sensitivity": 2 * (2 + 2 - 1) + 2 * 2 + 2 + 2,  # the control of Fig. 10 shares its smallest rings
         "fedsr.images": 2 + 3,
     },
