@@ -20,6 +20,7 @@ from fedlib.papers.fcbafl import audits, experiments, pictures, results
 from fedlib.problem import federate, layout
 from fedlib.problem.skew import class_counts
 from fedlib.problem.streams import generator
+from fedlib.runs import study
 from fedlib.runs.tuning import Sweep
 from fedlib.wireless import Scenario
 
@@ -272,6 +273,27 @@ def test_every_curve_gets_its_own_step_or_all_get_the_same():
     assert {curve.lr for lines in common.values() for curve in lines} == {0.3}
     small, large = experiments.at_equal_product(experiments.Curve(1.0, 0.1), 0.2)
     assert small.eta * small.lr == pytest.approx(large.eta * large.lr) and small.lr == pytest.approx(0.5)
+
+
+def test_the_fastest_step_is_looked_for_with_fedavg_and_the_largest_eta_on_held_out_samples(monkeypatch):
+    asked = []
+
+    def execute(runs):
+        asked.extend(runs)
+        soonest = {"localdescent": 0.2, "fcbafl": 0.1}
+        rows = [
+            {"round": 2 if run.options["lr"] == soonest[run.algorithm] else 5, "accuracy": 0.8, "seed": run.seed}
+            for run in runs
+        ]
+        return pd.DataFrame([run.label | row for run, row in zip(runs, rows, strict=True)])
+
+    monkeypatch.setattr(study, "execute", execute)
+    sweep = experiments.fastest(PRINTED, [0.05, 0.1, 0.2, 0.4], 20, 6, 0.8, seed=1000)
+    curves = experiments.own_steps(PRINTED, {20: sweep})[20]
+    assert [(curve.eta, curve.lr) for curve in curves] == [(None, 0.2), (1.0, 0.1)]
+    assert {(run.seed, run.rounds, run.federation["validation_share"]) for run in asked} == {(1000, 6, 0.2)}
+    runs = experiments.comparison(PRINTED, {20: curves}, experiments.FASTEST_STEP, range(1), {"accuracy": 0.8})
+    assert [run.stop_at for run in [*asked, *runs]] == [{"accuracy": 0.8}] * (len(asked) + 2)
 
 
 def test_runs_carry_the_batch_and_the_eta_to_the_algorithm():

@@ -1,5 +1,6 @@
 """Tuning: the same rule for all, on held-out training data, with grids that grow where the best lies at their end."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -257,3 +258,19 @@ def test_methods_that_share_a_point_share_their_finalists(monkeypatch):
     sweep = tuning.tune(both, grids, [1000], together=["One", "Other"], final=tuning.Final(rounds=9))
     assert [run.options["lr"] for run in asked[6:]] == [0.2, 0.4, 0.2, 0.4]
     assert sweep.best == {name: {"lr": 0.2} for name in both}
+
+
+def test_where_speed_is_the_score_the_soonest_arrival_wins_and_who_never_arrives_is_last(monkeypatch):
+    rounds = {0.1: (9, 0.9), 0.2: (4, 0.91), 0.4: (10, 0.7), 0.8: (3, 0.2)}  # of 10, and the accuracy there
+
+    def execute(runs):
+        columns = [(run, *rounds[run.options["lr"]]) for run in runs]
+        return pd.DataFrame(
+            [run.label | {"seed": run.seed, "round": end, "accuracy": score} for run, end, score in columns]
+        )
+
+    monkeypatch.setattr(study, "execute", execute)
+    race = replace(base(), rounds=10, stop_at={"accuracy": 0.9})
+    sweep = tuning.tune({"FedAvg": race}, {"FedAvg": {"lr": list(rounds)}}, [1000], score=tuning.SPEED)
+    assert sweep.best == {"FedAvg": {"lr": 0.2}}
+    assert sweep.scores["score"].tolist() == [9, 4, np.inf, np.inf]

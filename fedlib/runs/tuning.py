@@ -4,8 +4,8 @@ Every point of a method's grid is run on the tuning seeds, for the same rounds, 
 samples held out; the point with the best mean score on these wins. If a winning value lies at an end of its grid, the
 grid gets one more value there, at the same ratio as the last two but within the option's limits, and so on, twice at
 most. Methods that are to differ in one thing only can share a point: the one with the best mean score of them all. A
-run without a finite score has diverged and is worse than any other. Test samples are never used, and no result uses the
-tuning seeds.
+run without a finite score has diverged and is worse than any other; so is, where speed is the score, a run that does
+not arrive at its target. Test samples are never used, and no result uses the tuning seeds.
 
 Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
 best points of every method run again, for longer, and the final decides.
@@ -22,10 +22,12 @@ import pandas as pd
 from fedlib import algorithms
 from fedlib.runs import study
 from fedlib.runs.run import Run
-from fedlib.runs.simulation import FALLING
+from fedlib.runs.simulation import FALLING, reaches
 
 HELD_OUT = 0.2  # share of every client's training samples
 EXTENSIONS = 2
+SPEED = "round"  # as a score: the round in which a run stops at its target
+LOWEST = (*FALLING, SPEED)  # scores of which the lowest is best
 Grid = Mapping[str, Sequence[float]]  # option -> values to try
 Limits = Mapping[str, tuple[float, float]]  # option -> least and largest value that an extension may reach
 Point = dict[str, float]
@@ -134,10 +136,16 @@ def _scored(
     ]
     keys = _keys(runs)
     ends = study.execute(runs).groupby(keys, sort=False, dropna=False).tail(last).reset_index(drop=True)
-    worst = np.inf if score in FALLING else -np.inf
-    scored = ends[keys].assign(score=ends[score].where(np.isfinite(ends[score]), worst))
+    worst = np.inf if score in LOWEST else -np.inf
+    counts = _arrived(ends, methods) if score == SPEED else np.isfinite(ends[score])
+    scored = ends[keys].assign(score=ends[score].where(counts, worst))
     means = scored.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
     return means.assign(extension=extension)
+
+
+def _arrived(ends: pd.DataFrame, methods: Mapping[str, Run]) -> list[bool]:
+    """Whether each run's last measurement reaches the target of its method."""
+    return [reaches(end, methods[end["method"]].stop_at) for end in ends.to_dict("records")]
 
 
 def _keys(runs: list[Run]) -> list[str]:
@@ -155,7 +163,7 @@ def best_point(scores: pd.DataFrame, options: list[str], column: str, lowest: bo
 def _best(scores: pd.DataFrame, methods: list[str], score: str) -> Point:
     """The best point of these methods, which share it."""
     of_methods = scores[scores["method"].isin(methods)]
-    return best_point(of_methods, _options(of_methods), "score", lowest=score in FALLING)
+    return best_point(of_methods, _options(of_methods), "score", lowest=score in LOWEST)
 
 
 def _leading(scores: pd.DataFrame, methods: list[str], score: str, count: int) -> list[Point]:
@@ -163,7 +171,7 @@ def _leading(scores: pd.DataFrame, methods: list[str], score: str, count: int) -
     of_methods = scores[scores["method"].isin(methods)]
     options = _options(of_methods)
     means = of_methods.groupby(options, sort=False, as_index=False)["score"].mean()
-    order = means["score"].sort_values(ascending=score in FALLING, kind="stable").index[:count]
+    order = means["score"].sort_values(ascending=score in LOWEST, kind="stable").index[:count]
     return [{name: float(row[name]) for name in options} for _, row in means.loc[order].iterrows()]
 
 

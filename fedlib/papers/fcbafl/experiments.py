@@ -1,8 +1,8 @@
 """The experiments of the FCBAFL paper: runs of the learning (Figs. 2 to 5), sweeps of the energy (Figs. 6 to 8).
 
 Learning: the surrogate is that of FEDL (Dinh et al., 2021; the paper's reference [14]), so it is run as printed and as
-FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, at one step size: its own best, or one
-for all. A batch is a number of samples or "full".
+FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, at one step size: its own best, the one
+that is fastest to a target, or one for all. A batch is a number of samples or "full".
 
 Energy: what a round costs under each scheme of frequency and bandwidth, over many channel draws. RF, AF, RA, AA and SA
 are the printed rules, which ignore the deadline; a device that they make late computes at f_max and is counted. "RF, in
@@ -33,6 +33,7 @@ from fedlib.wireless.devices import BITS_PER_MEGABYTE
 FULL = "full"
 PRINTED, FEDL = "as printed", "as FEDL"  # settings of the learning
 OWN_STEP, ONE_STEP = "own step", "one step"  # every curve at its best step size, or all at the same
+FASTEST_STEP = "fastest step"  # every curve at the step size that takes it to a target in the fewest rounds
 TEST_SHARE = 0.25  # of each device's samples
 IN_TIME = ", in time"
 MEASURES = ["sending_j", "computing_j", "late"]  # joules, joules, devices that miss the deadline
@@ -119,10 +120,26 @@ def tune(setting: LearningSetting, rates: list[float], batch: int | str, rounds:
     return tuning.tune(bases, {name: {"lr": rates} for name in bases}, [seed])
 
 
+def fastest(
+    setting: LearningSetting, rates: list[float], batch: int | str, rounds: int, target: float, seed: int
+) -> Sweep:
+    """The step sizes with which FedAvg and the largest eta reach the target accuracy in the fewest rounds."""
+    etas = {curve_name(eta): eta for eta in (None, max(setting.etas_at(batch)))}
+    bases = {
+        name: replace(run(setting, Curve(eta, rates[0]), batch, 0, rounds), stop_at={"accuracy": target})
+        for name, eta in etas.items()
+    }
+    return tuning.tune(bases, {name: {"lr": rates} for name in bases}, [seed], score=tuning.SPEED)
+
+
 def own_steps(setting: LearningSetting, sweeps: dict[int | str, Sweep]) -> dict[int | str, list[Curve]]:
-    """Every curve at the step size that is best for it, at each size of batches."""
+    """Every curve that was tuned at the step size that is best for it, at each size of batches."""
     return {
-        batch: [Curve(eta, sweep.best[curve_name(eta)]["lr"]) for eta in (None, *setting.etas_at(batch))]
+        batch: [
+            Curve(eta, sweep.best[curve_name(eta)]["lr"])
+            for eta in (None, *setting.etas_at(batch))
+            if curve_name(eta) in sweep.best
+        ]
         for batch, sweep in sweeps.items()
     }
 
@@ -132,7 +149,13 @@ def one_step(setting: LearningSetting, batches: list[int | str], lr: float) -> d
     return {batch: [Curve(eta, lr) for eta in (None, *setting.etas_at(batch))] for batch in batches}
 
 
-def comparison(setting: LearningSetting, curves: dict[int | str, list[Curve]], step: str, seeds: range) -> list[Run]:
+def comparison(
+    setting: LearningSetting,
+    curves: dict[int | str, list[Curve]],
+    step: str,
+    seeds: range,
+    stop_at: dict[str, float] | None = None,
+) -> list[Run]:
     """Every curve, every batch, several seeds; the seeds outermost, so that federations are reused."""
     runs = [
         run(setting, curve, batch, seed, setting.rounds)
@@ -140,7 +163,7 @@ def comparison(setting: LearningSetting, curves: dict[int | str, list[Curve]], s
         for batch, lines in curves.items()
         for curve in lines
     ]
-    return [replace(run, label=run.label | {"step": step}) for run in runs]
+    return [replace(run, label=run.label | {"step": step}, stop_at=stop_at) for run in runs]
 
 
 def at_equal_product(largest: Curve, smallest_eta: float) -> list[Curve]:
