@@ -94,9 +94,9 @@ def test_claims_read_columns_that_the_notebooks_write():
 
 def test_the_plan_adds_up_to_what_its_config_says():
     plan = experiments.plan()
-    assert plan.loc["together", "core-hours"] == pytest.approx(18.8)
+    assert plan.loc["together", "core-hours"] == pytest.approx(19.2)
     text = (ROOT / "conf" / "paper" / "fedsr.yaml").read_text(encoding="utf-8")
-    assert "Together 18.8 core-hours" in text
+    assert "Together 19.2 core-hours" in text
     assert [runs for *_, runs, _ in experiments.BLOCKS] == [int(n) for n in re.findall(r"(\d+) runs", text)]
     assert [hours for *_, hours in experiments.BLOCKS] == [float(n) for n in re.findall(r" runs +([\d.]+) h", text)]
 
@@ -449,6 +449,16 @@ def test_rounds_later_are_counted_seed_by_seed():
     frame = pd.DataFrame(rows, columns=["method", "seed", "rounds_at_least"])
     later = results.rounds_later(frame, "FedAvg", ["FedProx", "MOON"])
     assert later.index.tolist() == ["FedProx"] and later.loc["FedProx"].tolist() == [2, -1]
+
+
+def test_rounds_by_seed_keep_the_judged_seeds_in_front():
+    def arrivals(seeds):
+        rows = [("mnist", method, seed, seed != 1, 10.0 + seed) for seed in seeds for method in ("FedAvg", "FedSR")]
+        return pd.DataFrame(rows, columns=["data_set", "method", "seed", "reached", "rounds_at_least"])
+
+    table = results.rounds_by_seed(arrivals([100, 101]), arrivals([0, 1]), ["FedSR"])
+    assert table.columns.tolist() == [100, 101, 0, 1]
+    assert table.loc["FedSR"].tolist() == ["110", "111", "10", "> 11"]
 
 
 def test_the_ring_has_no_line_where_the_cloud_is_the_currency():

@@ -344,6 +344,16 @@ def rounds_later(frame: pd.DataFrame, first: str, others: list[str]) -> pd.DataF
     return rounds.reindex([other for other in others if other in rounds.index]).sub(rounds.loc[first]).astype(int)
 
 
+def rounds_by_seed(judged: pd.DataFrame, checked: pd.DataFrame, methods: list[str]) -> pd.DataFrame:
+    """For reading: rounds to the target on MNIST, one row per method and one column per seed, those that are judged
+    first; ">" where a run never arrives."""
+    both = pd.concat([judged, checked]).query("data_set == 'mnist'").drop_duplicates(["method", "seed"])
+    signs = both["reached"].map({True: "", False: "> "})
+    rounds = signs + both["rounds_at_least"].map("{:.0f}".format)
+    table = both.assign(rounds=rounds).pivot(index="method", columns="seed", values="rounds")
+    return table.loc[methods, list(dict.fromkeys(both["seed"]))]
+
+
 def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame:
     """FedSR and each rival as a pair, for claims that the rival is ahead."""
     pairs = []
