@@ -3,10 +3,12 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
@@ -94,9 +96,9 @@ def test_claims_read_columns_that_the_notebooks_write():
 
 def test_the_plan_adds_up_to_what_its_config_says():
     plan = experiments.plan()
-    assert plan.loc["together", "core-hours"] == pytest.approx(19.2)
+    assert plan.loc["together", "core-hours"] == pytest.approx(19.5)
     text = (ROOT / "conf" / "paper" / "fedsr.yaml").read_text(encoding="utf-8")
-    assert "Together 19.2 core-hours" in text
+    assert "Together 19.5 core-hours" in text
     assert [runs for *_, runs, _ in experiments.BLOCKS] == [int(n) for n in re.findall(r"(\d+) runs", text)]
     assert [hours for *_, hours in experiments.BLOCKS] == [float(n) for n in re.findall(r" runs +([\d.]+) h", text)]
 
@@ -459,6 +461,20 @@ def test_rounds_by_seed_keep_the_judged_seeds_in_front():
     table = results.rounds_by_seed(arrivals([100, 101]), arrivals([0, 1]), ["FedSR"])
     assert table.columns.tolist() == [100, 101, 0, 1]
     assert table.loc["FedSR"].tolist() == ["110", "111", "10", "> 11"]
+
+
+def test_look_alikes_are_counted_by_the_rarer_of_a_pair_on_each_device(monkeypatch):
+    counts = np.zeros((2, 10), dtype=int)
+    counts[0, [4, 9, 7]] = 5, 3, 10  # 3 of (4, 9) and 3 of (7, 9)
+    counts[1, [3, 5, 8, 0]] = 1, 2, 4, 9  # 1 of (3, 5), 1 of (3, 8) and 2 of (5, 8)
+    monkeypatch.setattr(experiments, "federate", lambda **_: SimpleNamespace(class_counts=torch.tensor(counts)))
+    assert experiments.look_alikes.function({}, [0])["together"].tolist() == [10]
+
+
+def test_the_extremes_are_the_seeds_with_fewest_and_most():
+    together = pd.DataFrame({"seed": [200, 201, 202, 203], "together": [5, 1, 9, 5]})
+    chosen = results.extremes(together, 1)
+    assert dict(zip(chosen["split"], chosen["seed"], strict=True)) == {"few together": 201, "many together": 202}
 
 
 def test_the_ring_has_no_line_where_the_cloud_is_the_currency():
