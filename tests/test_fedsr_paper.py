@@ -17,7 +17,7 @@ from fedlib.judging import ledger
 from fedlib.papers.fedsr import audits, experiments, pictures, results
 from fedlib.problem import federation
 from fedlib.report import holdings
-from fedlib.runs import record
+from fedlib.runs import record, study
 
 MNIST = experiments.TrainingProblem("mnist", 640, 20)
 PAPER = ledger.load("fedsr")
@@ -471,10 +471,17 @@ def test_look_alikes_are_counted_by_the_rarer_of_a_pair_on_each_device(monkeypat
     assert experiments.look_alikes.function({}, [0])["together"].tolist() == [10]
 
 
-def test_the_extremes_are_the_seeds_with_fewest_and_most():
-    together = pd.DataFrame({"seed": [200, 201, 202, 203], "together": [5, 1, 9, 5]})
-    chosen = results.extremes(together, 1)
-    assert dict(zip(chosen["split"], chosen["seed"], strict=True)) == {"few together": 201, "many together": 202}
+def test_the_extreme_splits_are_those_with_fewest_and_most_and_a_plan_takes_any(monkeypatch):
+    counted = pd.DataFrame({"seed": [200, 201, 202, 203], "together": [5, 1, 9, 5]})
+    monkeypatch.setattr(experiments, "look_alikes", lambda federation, seeds: counted)
+    extreme = experiments.extreme_splits({}, 1)
+    assert dict(zip(extreme["split"], extreme["seed"], strict=True)) == {"few together": 201, "many together": 202}
+
+    def not_computed(federation, seeds):
+        raise study.NotComputed
+
+    monkeypatch.setattr(experiments, "look_alikes", not_computed)
+    assert experiments.extreme_splits({}, 3)["seed"].nunique() == 6
 
 
 def test_the_ring_has_no_line_where_the_cloud_is_the_currency():

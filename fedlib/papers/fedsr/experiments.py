@@ -16,7 +16,7 @@ from fedlib.problem import skew
 from fedlib.problem.federation import federate
 from fedlib.problem.partition import PARTITIONERS
 from fedlib.problem.streams import generator
-from fedlib.runs import tuning
+from fedlib.runs import study, tuning
 from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
 from fedlib.runs.tuning import Sweep
@@ -326,6 +326,17 @@ def look_alikes(federation: dict, seeds: list[int]) -> pd.DataFrame:
         together = sum(np.minimum(counts[:, a], counts[:, b]).sum() for a, b in LOOK_ALIKES)
         rows.append({"seed": seed, "together": int(together)})
     return pd.DataFrame(rows)
+
+
+def extreme_splits(federation: dict, count: int) -> pd.DataFrame:
+    """Of `SPLITS` those with the fewest and with the most look-alikes on one device, `count` of each; of equals the
+    first. A plan, which computes nothing, takes any: their runs cost the same."""
+    try:
+        ordered = look_alikes(federation, [*SPLITS]).sort_values("together", kind="stable")
+    except study.NotComputed:
+        ordered = pd.DataFrame({"seed": SPLITS, "together": 0})
+    few, many = ordered.head(count).assign(split="few together"), ordered.tail(count).assign(split="many together")
+    return pd.concat([few, many], ignore_index=True)
 
 
 @computation

@@ -354,13 +354,6 @@ def rounds_by_seed(judged: pd.DataFrame, checked: pd.DataFrame, methods: list[st
     return table.loc[methods, list(dict.fromkeys(both["seed"]))]
 
 
-def extremes(together: pd.DataFrame, count: int) -> pd.DataFrame:
-    """The seeds with the fewest and with the most look-alikes on one device, `count` of each; of equals the first."""
-    ordered = together.sort_values("together", kind="stable")
-    few, many = ordered.head(count).assign(split="few together"), ordered.tail(count).assign(split="many together")
-    return pd.concat([few, many], ignore_index=True)
-
-
 def against_rivals(frame: pd.DataFrame, rivals: tuple[str, ...]) -> pd.DataFrame:
     """FedSR and each rival as a pair, for claims that the rival is ahead."""
     pairs = []
