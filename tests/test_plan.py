@@ -65,7 +65,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedsr.ring_idea": 3 * 2 * 2 + 3 * 2 * 2,
         "fedsr.comparison": 4 + 4 + 5 * 12 + 5 * 3 + 4 * 3 + 2 * 3 + 5 * (3 * 5 + 1 + 1 + 3) + 5 * (3 + 1 + 1) + 3 * 3,
         "fedsr.sensitivity": 5 * 2 * (3 + 3 - 1) + 5 * 2 * 4 + 5 * 2 * 3 + 3 * 4,
-        "fedsr.images": 2 + 3 + 3 * 3 + 3 * 2 * 3 + 3 * 2 * 2,
+        "fedsr.images": 2 + 3 + 3 * 3 + 3 * 2 * 3 + 3 * 2 * 2 + 3 * 2 * 2,
     },
     "paper": {
         "fedgs.comparison": 12 + 4 * 5 * 5 + 5 * 4 + 3 * 10 + 14 * 5 + 3 + 3 + 3 * 5,
