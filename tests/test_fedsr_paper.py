@@ -69,6 +69,7 @@ def test_claims_read_columns_that_the_notebooks_write():
         "fedsr/time-race": results.against_rivals(raced, ("FedAvg",)),
         "fedsr/print-distance": results.against_print(raced),
         "fedsr/standardised": results.against_print(raced),
+        "fedsr/savings": results.savings(raced).assign(inputs="as they are"),
         "fedsr/currencies": results.at_equal_budgets(
             curve("FedSR", [0.1, 0.5]).assign(length=1), results.equal_budgets(["FedSR"], 1, results.prices(20))
         ),
@@ -97,9 +98,9 @@ def test_claims_read_columns_that_the_notebooks_write():
 
 def test_the_plan_adds_up_to_what_its_config_says():
     plan = experiments.plan()
-    assert plan.loc["together", "core-hours"] == pytest.approx(20.1)
+    assert plan.loc["together", "core-hours"] == pytest.approx(20.7)
     text = (ROOT / "conf" / "paper" / "fedsr.yaml").read_text(encoding="utf-8")
-    assert "Together 20.1 core-hours" in text
+    assert "Together 20.7 core-hours" in text
     assert [runs for *_, runs, _ in experiments.BLOCKS] == [int(n) for n in re.findall(r"(\d+) runs", text)]
     assert [hours for *_, hours in experiments.BLOCKS] == [float(n) for n in re.findall(r" runs +([\d.]+) h", text)]
 
@@ -438,6 +439,29 @@ def test_equal_steps_leave_the_lead_that_heterogeneity_gives():
     )
     leads = results.method_leads(results.at_equal_budgets(pd.concat(curves), budgets), "FedSR", "FedAvg")
     assert leads.set_index("place")["lead"].to_dict() == pytest.approx({"iid": 0.1, "xi=2": 0.3, "xi=2 minus iid": 0.2})
+
+
+def test_savings_are_ratios_of_transfers_seed_by_seed_and_bounds_where_a_rival_never_arrives():
+    quick, slow = [0.1, 0.95], [0.1, 0.5, 0.6, 0.95]
+    raced = reaching(
+        *(curve("FedSR", quick, seed=seed) for seed in (0, 1)),
+        curve("FedAvg", slow, seed=0),
+        curve("FedAvg", [0.1, *[0.5] * 10, 0.95], seed=1),
+        curve("FedAvg, E = 1", [0.1, 0.5, 0.6], seed=0),
+        curve("FedAvg", quick, seed=2),  # no FedSR there
+        curve("FedSR", [0.1, 0.2], seed=3),  # FedSR does not arrive
+        curve("FedAvg", quick, seed=3),
+    )
+    rows = results.savings(raced).set_index(["rival", "epochs", "seed"])
+    assert len(rows) == 3
+    assert rows.loc[("FedAvg", 5, 0), "times"] == pytest.approx(3 * 40 / 110)
+    assert rows.loc[("FedAvg", 5, 1), "times"] == pytest.approx(11 * 40 / 110)
+    assert rows.loc[("FedAvg", 5, 1), "distance"] == pytest.approx(np.log2(4680 / 660 / 4))
+    assert not rows.loc[("FedAvg", 1, 0), "reached"]
+    text = results.savings_text(rows.reset_index())
+    assert text.loc["FedAvg", "five epochs"].startswith(f"{np.sqrt(33) * 40 / 110:.1f} (")  # the geometric mean
+    assert text.loc["FedAvg", "one epoch"] == f"> {3 * 40 / 110:.1f}"
+    assert text.loc["FedAvg", "printed"] == "7.1"  # 4680 / 660
 
 
 def test_rounds_later_are_counted_seed_by_seed():

@@ -63,7 +63,14 @@ COUNTS: dict[str, dict[str, int]] = {
         + 3,  # four points, two in the final
         "fedgs.hyperparameters": 2 * (4 + 2) + 5 * (8 + 11) + 4 * 4 * 4,
         "fedsr.ring_idea": 3 * 2 * 2 + 3 * 2 * 2,
-        "fedsr.comparison": 4 + 4 + 5 * 12 + 5 * 3 + 4 * 3 + 2 * 3 + 5 * (3 * 5 + 1 + 1 + 3) + 5 * (3 + 1 + 1) + 3 * 3,
+        "fedsr.comparison": 4
+        + 4
+        + 5 * (12 + 3 + 3)
+        + 4 * 3
+        + 2 * 3
+        + 5 * (3 * 5 + 1 + 1 + 3)
+        + 5 * (3 + 1 + 1)
+        + 3 * 3,
         "fedsr.sensitivity": 5 * 2 * (3 + 3 - 1) + 5 * 2 * 4 + 5 * 2 * 3 + 3 * 4,
         "fedsr.images": 2 + 3 + 3 * 3 + 3 * 2 * 3 + 3 * 2 * 2 + 3 * 2 * 2,
     },

@@ -124,7 +124,16 @@ ALLOWED: dict[str, Allowed] = {
     **dict.fromkeys(("seed", "race_seed"), Allowed(int, least=0, most=2**32 - 1)),
     **dict.fromkeys(COUNTS, COUNT),
     **dict.fromkeys(
-        ("head_start", "presampled", "polished", "gradient_rounds", "later", "other_seeds", "chosen_splits"),
+        (
+            "head_start",
+            "presampled",
+            "polished",
+            "gradient_rounds",
+            "later",
+            "other_seeds",
+            "chosen_splits",
+            "further_seeds",
+        ),
         Allowed(int, least=0),
     ),
     **dict.fromkeys(SAMPLES, OPTIONAL_COUNT),

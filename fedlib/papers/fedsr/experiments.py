@@ -88,6 +88,7 @@ BLOCKS = (
         6,
         0.3,
     ),
+    ("A", "comparison", "FedAvg with E = 1 and 5 and FedSR on five further seeds, to test their ratio", 15, 0.6),
     ("B", "comparison", "Table II on MNIST: 1000 images per device, 100 rounds, 5 seeds", 100, 4.4),
     ("B", "comparison", "equal budgets at xi = 2: FedSR for 16, 25 and 36 rounds, FedAvg for 25, 5 seeds", 20, 0.2),
     ("B", "comparison", "the control: FedSR with iid data and FedAvg's epochs in a row, 25 rounds, 5 seeds", 5, 0.1),

@@ -19,12 +19,15 @@ from fedlib.papers.fedsr.experiments import (
     CANDIDATES,
     CHOSEN_INPUTS,
     DECENTRAL,
+    EPOCHS,
     LITERAL,
     METHODS,
     ONE_EPOCH,
+    RING_ONE_EPOCH,
     STAR,
     TARGETS,
     VARIANTS,
+    base,
 )
 
 KEYS = ["data_set", "partition", "method", "seed"]
@@ -330,6 +333,44 @@ def against_print(frame: pd.DataFrame) -> pd.DataFrame:
     rows["printed_rounds"] = rounds.reindex(keys).to_numpy()
     rows["distance"] = np.abs(np.log2(rows["rounds_at_least"] / rows["printed_rounds"]))
     return rows[["data_set", "star", "epochs", "seed", "reached", "rounds_at_least", "printed_rounds", "distance"]]
+
+
+def savings(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many times FedSR's transfers to the target on MNIST each rival needs, one row per rival, its epochs and seed.
+
+    A rival that never arrives counts with a lower bound, and `reached` is false; seeds without FedSR are left out.
+    `distance` says how far that is from the printed ratio, in doublings.
+    """
+    rows = frame[(frame["data_set"] == "mnist") & frame["reached"].where(frame["method"] == "FedSR", True)]
+    fedsr = rows[rows["method"] == "FedSR"].set_index("seed")["transfers_at_least"]
+    rivals = rows[rows["method"].isin([*DECENTRAL, *ONE_EPOCH, RING_ONE_EPOCH]) & (rows["method"] != "FedSR")]
+    rivals = rivals[rivals["seed"].isin(fedsr.index)]
+    times = rivals["transfers_at_least"] / rivals["seed"].map(fedsr)
+    epochs = np.where(rivals["method"].isin([*ONE_EPOCH, RING_ONE_EPOCH]), 1, EPOCHS)
+    named = rivals.assign(rival=rivals["method"].map(base), epochs=epochs, times=times)
+    named["distance"] = np.abs(np.log2(times / named["rival"].map(printed_savings())))
+    return named[["rival", "epochs", "seed", "reached", "times", "distance"]].reset_index(drop=True)
+
+
+def printed_savings() -> pd.Series:
+    """Table III on MNIST: each method's transfers divided by FedSR's."""
+    table = printed_table3().query("data_set == 'mnist'").set_index("method")["printed"]
+    return table / table["FedSR"]
+
+
+def savings_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """For reading: geometric mean of `savings` and its 95% interval, by rival and epochs, beside the printed ratio."""
+    table = frame.groupby(["rival", "epochs"], sort=False)[["times", "reached"]].apply(_times).unstack()
+    table = table.reindex(columns=[EPOCHS, 1]).fillna("").set_axis(["five epochs", "one epoch"], axis="columns")
+    return table.assign(printed=printed_savings().reindex(table.index).map("{:.1f}".format))
+
+
+def _times(runs: pd.DataFrame) -> str:
+    """2.8 (2.3 to 3.3), the mean of the logarithms; ">" if some seeds never arrive, one seed alone."""
+    seen = estimate(np.log(runs["times"]))
+    interval = seen.interval()
+    spread = f" ({np.exp(interval[0]):.1f} to {np.exp(interval[1]):.1f})" if interval else ""
+    return f"{'' if runs['reached'].all() else '> '}{np.exp(seen.mean):.1f}{spread}"
 
 
 def printed_rounds() -> pd.Series:
