@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedlib import data
-from fedlib.data import cache, chain, formats, integrity, registry, sources, vision
+from fedlib.data import cache, chain, dropin, formats, integrity, registry, sources, vision
 from fedlib.data.dataset import fingerprint, sha256
 from fedlib.data.errors import Damaged, FetchFailed
 from fedlib.data.known import KNOWN, Known
@@ -534,6 +534,17 @@ def test_an_altered_drop_in_of_a_known_name_is_an_error_with_both_hashes_and_sta
         assert part in str(caught.value)
     assert (place / "drop" / "toy.npz").read_bytes() == before
     assert source.calls == 0
+
+
+def test_the_fingerprint_of_a_drop_in_is_read_once_and_again_when_the_file_changes(place, monkeypatch):
+    save_drop_in(place, "mine")
+    first = data.fingerprint_of("mine")
+    assert first == data.load("mine").fingerprint
+    with monkeypatch.context() as nothing_is_read:
+        nothing_is_read.setattr(dropin, "load", lambda *_: pytest.fail("the file was read again"))
+        assert data.fingerprint_of("mine") == first
+    save_drop_in(place, "mine", x_test=toy_arrays()["x_test"] ^ 1)
+    assert data.fingerprint_of("mine") == data.load("mine").fingerprint != first
 
 
 @pytest.mark.parametrize("kept", [0, 100, -30])

@@ -112,10 +112,15 @@ def map_verified(file: Path, digest: str) -> np.ndarray:
         array = np.load(file, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise Damaged(f"{file} is not readable: {error}") from error
-    status = file.stat()
-    stamp = (status.st_size, status.st_mtime_ns, status.st_ino, digest)
-    if verified.get(file) != stamp:
+    seen = (*stamp(file), digest)
+    if verified.get(file) != seen:
         if (actual := sha256(array)) != digest:
             raise Damaged(f"{file} has SHA-256 {actual} instead of {digest}")
-        verified[file] = stamp
+        verified[file] = seen
     return array
+
+
+def stamp(file: Path) -> tuple[int, int, int]:
+    """Size, time and inode of a file: if they stay, so did its bytes."""
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino

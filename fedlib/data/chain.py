@@ -12,6 +12,8 @@ import hashlib
 import re
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 
 from fedlib import surroundings
 from fedlib.data import cache, dropin, handwriting, hog
@@ -43,7 +45,14 @@ def fingerprint_of(name: str) -> str:
     source = FEATURES.get(name, name)
     if name in FINGERPRINTS and not any(may_be_another_version(part) for part in {name, source}):
         return FINGERPRINTS[name]
-    return load(name).fingerprint
+    file = dropin.path(name)
+    return drop_in_fingerprint(name, file, cache.stamp(file)) if file.exists() else load(name).fingerprint
+
+
+@lru_cache
+def drop_in_fingerprint(name: str, file: Path, stamp: tuple[int, int, int]) -> str:
+    """That of a file of the user, which is read again only if it changed: every run's name asks for it."""
+    return load_drop_in(name).fingerprint
 
 
 def may_be_another_version(name: str) -> bool:
