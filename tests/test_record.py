@@ -209,6 +209,15 @@ def test_the_forecast_says_how_many_why_and_how_long(folders):
     )
 
 
+def test_the_forecast_grows_with_the_passes_over_the_data(folders):
+    two_epochs = toy_run(steps=None, epochs=2)
+    recorded(two_epochs)
+    line = record.runs_of("toy")[two_epochs.name]
+    record.write_runs("toy", [replace(line, seconds=400.0, line="").sealed()])
+    assert durations.expected(toy_run(seed=5, steps=None, epochs=6)) == pytest.approx(1200)
+    assert durations.expected(toy_run(seed=5, rounds=16, steps=None, epochs=2)) == pytest.approx(800)
+
+
 def test_one_more_seed_costs_the_mean_of_the_seeds_of_the_largest_scale_and_tuning_nothing(folders):
     assert durations.seconds_per_seed("toy") is None
     tuning = replace(toy_run(seed=9), federation=DEAL | {"validation_share": 0.2})

@@ -6,6 +6,7 @@ from statistics import mean
 from typing import Any
 
 from fedlib.runs import record
+from fedlib.runs.plan.kinds import loops
 from fedlib.runs.store import Task
 
 
@@ -20,12 +21,14 @@ def expected(task: Task) -> float | None:
     """Seconds on one core, from the same run by other code, or from runs of its kind; None if there are none."""
     if (recorded := record.find(task.name)) is not None:
         return recorded[1].seconds
-    paces = [
-        run.seconds / rounds
-        for _, run in record.everything()
-        if run.kind == task.kind and (rounds := json.loads(run.asked).get("rounds", 1))
-    ]
-    return mean(paces) * task.steps if paces else None
+    paces = [run.seconds / _work(json.loads(run.asked)) for _, run in record.everything() if run.kind == task.kind]
+    return mean(paces) * _work(task.asked) if paces else None
+
+
+def _work(asked: dict[str, Any]) -> float:
+    """What the time of runs of a kind is proportional to: rounds, passes per round, samples where they are given."""
+    samples = asked.get("federation", {}).get("samples") or 1
+    return asked.get("rounds", 1) * loops(asked.get("options", {})) * samples
 
 
 def seconds_per_seed(paper: str) -> float | None:
