@@ -335,6 +335,14 @@ def test_figures_share_their_runs():
     assert len({str(config) for config in main + configs(experiments.variants(scaled, "uniform", seeds))}) == 6 + 3
 
 
+@pytest.mark.parametrize(("samples", "holders"), [(30, 1), (250, 1), (2000, 8)])
+def test_a_trial_trains_on_nine_tenths_of_the_images_however_many_clients_share_them(samples, holders):
+    (trial,) = experiments.target_trials(replace(SETTING, clients=200, samples=samples), 1000, ["uniform"])
+    share = trial.federation["validation_share"]
+    assert (1 - share) ** holders == pytest.approx(0.9, abs=1e-3)  # that none of its holders holds an image out
+    assert trial.federation["test_samples"] is None
+
+
 def test_a_stop_has_its_own_seeds_and_what_is_only_shown_has_one():
     stopped = experiments.early_stop(SETTING, {8: range(3), 20: range(2)}, range(3))
     names = [run.label["variant"] for run in stopped]

@@ -102,7 +102,7 @@ COUNTS = (
     *("second_rounds", "wide_rounds", "printed_rounds", "rate_rounds", "rate_every", "rate_participants"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stops", "restart", "ban"),
     *("final_rounds", "full_rounds", "fastest_rounds"),
-    *("every", "cnn_every", "last", "final_last"),
+    *("every", "cnn_every", "last", "final_last", "full_last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
     *("participants",),
     *("factories", "groups", "selected", "ring", "draws", "map_draws", "known_images", "known_epochs"),
@@ -166,6 +166,7 @@ ALLOWED: dict[str, Allowed] = {
     "left_out": Allowed(str, names=("n = <batch>, T = <iterations>",), pattern=CELL, lengths=(0, inf)),
     "start": Allowed(str, names=("xavier", "he", "default")),
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
+    "oort_in": Allowed(str, names=SKEWED_ENVIRONMENTS, lengths=(0, inf)),
     # where a notebook means something else, or needs more
     "start.here.samples": Allowed(int, least=1, most=60000),
     **dict.fromkeys(("acfmo.mnist.targets", "acfmo.cifar10.targets"), ACCURACY),
@@ -193,7 +194,12 @@ RULES: dict[str, tuple[str, ...]] = {
     "start.here": ("clients <= samples",),
     "fcbafl.learning": ("40 * devices <= (samples or 60000)", "participants <= devices"),
     "fedacs.skewness": ("kappa <= min(clients, *client_counts)", "reward_round <= watch_rounds"),
-    "fedacs.comparison": ("kappa <= 0.4 * clients", "poisoners <= clients", "clients <= 2 * fixed_rounds * kappa"),
+    "fedacs.comparison": (
+        "kappa <= 0.4 * clients",
+        "poisoners <= clients",
+        "clients <= 2 * fixed_rounds * kappa",
+        "not set(oort_in) & set(rivals_in)",
+    ),
     "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
     "fedgs.comparison": (

@@ -52,7 +52,8 @@ VARIANTS = ["FedACS, released", "Rexp3, own paper"]
 SHOWN_ONCE = ["CMFL, own paper"]  # it keeps nearly every update from the third round on; one seed, not judged
 PRINTED_ROUNDS = 1000
 PRINTED_EPOCHS = 5
-HELD_OUT = 0.1  # of each client's training images, in the trials that set the targets
+IMAGES = 50000  # CIFAR-10's training set
+HELD_OUT = 0.1  # of the training images, in the trials that set the targets
 # Inputs as in the released code: channels by these means and deviations; training images shifted and mirrored.
 INPUTS: dict[str, Any] = {
     "standardise": [[0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]],
@@ -133,12 +134,18 @@ def variants(setting: PopulationSetting, environment: str, seeds: range) -> list
 def target_trials(setting: PopulationSetting, seed: int, environments: list[str]) -> list[Run]:
     """The baseline on a seed that no result uses, scored on held-out training images: it sets the targets."""
     runs = [run(setting, name, "baseline", seed, tally=False) for name in environments]
-    return [replace(trial, federation=_held_out(trial.federation)) for trial in runs]
+    return [replace(trial, federation=_held_out(setting, trial.federation)) for trial in runs]
 
 
-def _held_out(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Score on a part of the clients' training images instead of the test set."""
-    return arguments | {"test_samples": None, "validation_share": HELD_OUT}
+def _held_out(setting: PopulationSetting, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Score on a part of the clients' training images instead of the test set.
+
+    Nobody trains on an image that any of its holders holds out. Where several clients hold each image, every one of
+    them holds out fewer, so that a client keeps nine tenths of its images all the same.
+    """
+    holders = max(1.0, setting.clients * setting.samples / IMAGES)
+    share = round(1 - (1 - HELD_OUT) ** (1 / holders), 4)
+    return arguments | {"test_samples": None, "validation_share": share}
 
 
 def observed_alphas(clients: int, seed: int) -> list[float]:
