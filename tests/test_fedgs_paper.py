@@ -199,6 +199,16 @@ def test_every_scale_keeps_the_printed_ratio_of_sample_gradients(scale, mean, tu
     assert price["FedGS / rival"] == pytest.approx(price["FedGS / rival, as printed"], rel=0.02)
 
 
+def test_the_rate_of_figure_5_is_tuned_on_the_corners_of_both_maps():
+    cells = experiments.corners([8, 16, 64], [10, 50], [5, 20], [5, 40], batch=8, steps=15)
+    assert cells == {
+        "n = 8, T = 10": {"batch": 8, "iterations": 10},
+        "n = 64, T = 10": {"batch": 64, "iterations": 10},
+        "M = 5, L = 5": {"factories": 5, "devices": 5, "batch": 8, "iterations": 15},
+        "M = 20, L = 40": {"factories": 20, "devices": 40, "batch": 8, "iterations": 15},
+    }
+
+
 def curve(method: str, accuracies: list[float], seed: int = 0) -> pd.DataFrame:
     frame = pd.DataFrame({"round": range(len(accuracies)), "accuracy": accuracies, "loss": 1.0})
     return frame.assign(method=method, data_set="toy", seed=seed)

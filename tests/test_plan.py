@@ -40,8 +40,8 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedacs.comparison": 1 + 4 * 2 + 3 + 3 + 3 + 2 + 7,  # rivals, variants, trials, poisoners, printed images
         "fedacs.bandit": 1 + 3 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
-        "fedgs.comparison": 7 + 7 + 2 + 3,  # the second data set is the first
-        "fedgs.hyperparameters": 2 + 2 * 2 + 2 * 2 + 4 * 2 * 2,
+        "fedgs.comparison": 7 + 7 + 2 + 3 + 3,  # the second data set is the first
+        "fedgs.hyperparameters": 4 + 2 * 2 + 2 * 2 + 4 * 2 * 2,
         "fedgs.time": 0,
         "fedsr.ring_idea": 2 * 2,
         # mu, Table III, standardised, Table II, equal budgets beyond it, whole runs
@@ -60,8 +60,9 @@ COUNTS: dict[str, dict[str, int]] = {
         + 2
         + 3 * (4 + 2)
         + 3 * 5
+        + 3
         + 3,  # four points, two in the final
-        "fedgs.hyperparameters": 2 * (4 + 2) + 5 * (8 + 11) + 4 * 4 * 4,
+        "fedgs.hyperparameters": 4 * (4 + 2) + 5 * (8 + 11) + 4 * 4 * 4,
         "fedsr.ring_idea": 3 * 2 * 2 + 3 * 2 * 2,
         "fedsr.comparison": 4
         + 4

@@ -260,6 +260,32 @@ def test_methods_that_share_a_point_share_their_finalists(monkeypatch):
     assert sweep.best == {name: {"lr": 0.2} for name in both}
 
 
+def test_finalists_differ_in_what_short_runs_tell_badly(monkeypatch):
+    """Of two good client rates with the best server rate, one makes room for the best point of another server rate."""
+    scores = {(0.1, 0.3): 0.5, (0.2, 0.3): 0.6, (0.1, 1.0): 0.8, (0.2, 1.0): 0.9}
+    methods = {"FedAvgM": base("fedavgm"), "FedAvg": base()}
+    grids = {"FedAvgM": {"lr": [0.1, 0.2], "server_lr": [0.3, 1.0]}, "FedAvg": {"lr": [0.1, 0.2]}}
+    monkeypatch.setattr(tuning, "EXTENSIONS", 0)
+    asked = invented(monkeypatch, lambda options: scores.get((options["lr"], options.get("server_lr")), options["lr"]))
+    tuning.tune(methods, grids, [1000], final=tuning.Final(rounds=9, apart="server_lr"))
+    finals = [(run.options["lr"], run.options.get("server_lr")) for run in asked if run.rounds == 9]
+    assert finals == [(0.2, 1.0), (0.2, 0.3), (0.2, None), (0.1, None)]
+
+
+def test_a_run_that_keeps_an_accuracy_but_has_no_loss_has_diverged(monkeypatch):
+    """Without finite weights a model still names a class."""
+    ends = {0.1: (0.3, 2.0), 0.2: (0.4, 1.5), 0.4: (0.5, np.nan)}
+
+    def execute(runs):
+        columns = [(run, *ends[run.options["lr"]]) for run in runs]
+        return pd.DataFrame(
+            [run.label | {"seed": run.seed, "round": 4, "accuracy": one, "loss": other} for run, one, other in columns]
+        )
+
+    monkeypatch.setattr(study, "execute", execute)
+    assert tuning.tune({"FedAvg": base()}, {"FedAvg": {"lr": list(ends)}}, [1000]).best["FedAvg"] == {"lr": 0.2}
+
+
 def test_where_speed_is_the_score_the_soonest_arrival_wins_and_who_never_arrives_is_last(monkeypatch):
     rounds = {0.1: (9, 0.9), 0.2: (4, 0.91), 0.4: (10, 0.7), 0.8: (3, 0.2)}  # of 10, and the accuracy there
 

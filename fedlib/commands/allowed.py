@@ -115,7 +115,7 @@ SAMPLES = (  # null: all
     *("race_samples", "check_samples"),
 )
 POSITIVES = (
-    *("lr", "rates", "paired_rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
+    *("lr", "rates", "wide_rate", "paired_rates", "server_rates", "client_rates", "momentum_rates", "adaptive_rates"),
     *("fedl_lr", "fedl_rates", "fedl_etas", "full_etas", "fedl_full_etas"),
     *("alpha", "betas", "etas", "sigma", "sigmas", "radius", "radii", "deadline", "deadlines"),
     *("ratio", "bandwidth", "snr", "step", "selecting"),

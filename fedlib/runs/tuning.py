@@ -35,11 +35,16 @@ Point = dict[str, float]
 
 @dataclass(frozen=True)
 class Final:
-    """The last stage: the best `points` of each method, scored by the mean of the `last` measured rounds."""
+    """The last stage: the best `points` of each method, scored by the mean of the `last` measured rounds.
+
+    They differ in the option `apart`, where a method has it: otherwise the two best may be neighbours in what short
+    runs tell well, and share a value of what short runs tell badly.
+    """
 
     rounds: int
     last: int = 1
     points: int = 2
+    apart: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ def tune(
             break
         frames.append(_scored(methods, beyond, seeds, score, extension))
     scores = pd.concat(frames, ignore_index=True)
-    finalists = {name: _leading(scores, groups[name], score, final.points) for name in methods} if final else {}
+    finalists = {name: _leading(scores, groups[name], score, final) for name in methods} if final else {}
     finalists = {name: listed for name, listed in finalists.items() if len(listed) > 1}
     if not final or not finalists:
         return Sweep(scores, {name: _best(scores, groups[name], score) for name in methods})
@@ -137,10 +142,15 @@ def _scored(
     keys = _keys(runs)
     ends = study.execute(runs).groupby(keys, sort=False, dropna=False).tail(last).reset_index(drop=True)
     worst = np.inf if score in LOWEST else -np.inf
-    counts = _arrived(ends, methods) if score == SPEED else np.isfinite(ends[score])
+    counts = _arrived(ends, methods) if score == SPEED else _finite(ends, score)
     scored = ends[keys].assign(score=ends[score].where(counts, worst))
     means = scored.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
     return means.assign(extension=extension)
+
+
+def _finite(ends: pd.DataFrame, score: str) -> pd.Series:
+    """Whether a run has not diverged: a model without finite weights still has an accuracy, but no loss."""
+    return np.isfinite(ends[[name for name in dict.fromkeys((score, "loss")) if name in ends]]).all(axis=1)
 
 
 def _arrived(ends: pd.DataFrame, methods: Mapping[str, Run]) -> list[bool]:
@@ -166,13 +176,15 @@ def _best(scores: pd.DataFrame, methods: list[str], score: str) -> Point:
     return best_point(of_methods, _options(of_methods), "score", lowest=score in LOWEST)
 
 
-def _leading(scores: pd.DataFrame, methods: list[str], score: str, count: int) -> list[Point]:
-    """The best points of these methods, which share them; of equals the first."""
+def _leading(scores: pd.DataFrame, methods: list[str], score: str, final: Final) -> list[Point]:
+    """The points of these methods, which share them, that meet in the final; of equals the first."""
     of_methods = scores[scores["method"].isin(methods)]
     options = _options(of_methods)
     means = of_methods.groupby(options, sort=False, as_index=False)["score"].mean()
-    order = means["score"].sort_values(ascending=score in LOWEST, kind="stable").index[:count]
-    return [{name: float(row[name]) for name in options} for _, row in means.loc[order].iterrows()]
+    ordered = means.sort_values("score", ascending=score in LOWEST, kind="stable")
+    if final.apart in options:
+        ordered = ordered.drop_duplicates(final.apart)
+    return [{name: float(row[name]) for name in options} for _, row in ordered.head(final.points).iterrows()]
 
 
 def _options(scores: pd.DataFrame) -> list[str]:

@@ -24,9 +24,11 @@ from fedlib.papers.fedgs.experiments.comparison import (
     tuned,
 )
 from fedlib.papers.fedgs.experiments.hyperparameters import (
+    corners,
     over_batch_and_iterations,
     over_groups_and_selected,
     over_learning_rates,
+    tune_cells,
 )
 from fedlib.papers.fedgs.experiments.sampling import (
     Park,
@@ -56,6 +58,7 @@ __all__ = [
     "at_rate",
     "beside_printed",
     "compare_samplers",
+    "corners",
     "first_problems",
     "gradient_divergences",
     "groups_at_once",
@@ -76,5 +79,6 @@ __all__ = [
     "traces",
     "training_share",
     "tune",
+    "tune_cells",
     "tuned",
 ]

@@ -206,6 +206,7 @@ def beside_printed(setting: FactorySetting, rounds: int, holdings: Holdings) -> 
         "data": ("FEMNIST, 350 devices", "LEAF's FEMNIST, --sf 0.1 -k 100", f"{setting.data_set}, {holdings.clients}"),
         "samples per device": ("uneven, mean 227", "", here),
         "network": ("Conv 32, Conv 64, Dense 2048, Dense 62", "", maps),
+        "inputs": ("not printed", "", "pixels from 0 to 1, ink 1, not standardised"),
         "first weights": ("not printed", "Xavier's rule", f"{setting.start.capitalize()}'s rule"),
         "factories M, selected L, at random": ("10, 10, 2", "", selected),
         "a group smaller than L": ("not said", "takes all its devices", "takes all its devices"),

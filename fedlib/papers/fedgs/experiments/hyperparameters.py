@@ -1,10 +1,42 @@
 """Figs. 5 and 7: FedGS over its own hyper-parameters, and the FedOpt family over its two learning rates."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fedlib.papers.fedgs.experiments.comparison import FEDGS, SERVERS, FactorySetting, TableRow, run
+from fedlib.runs import tuning
 from fedlib.runs.study import Run
+from fedlib.runs.tuning import Final, Sweep
+
+
+def corners(
+    batches: list[int], iterations: list[int], groups: list[int], selected: list[int], batch: int, steps: int
+) -> dict[str, dict[str, int]]:
+    """Extreme cells of Fig. 5a, with its fewest iterations, and of Fig. 5b, with `batch` and `steps` for n and T."""
+    few = {f"n = {n}, T = {min(iterations)}": {"batch": n, "iterations": min(iterations)} for n in sorted(batches)}
+    places = [(min(groups), min(selected)), (max(groups), max(selected))]
+    many = {f"M = {m}, L = {n}": {"factories": m, "devices": n, "batch": batch, "iterations": steps} for m, n in places}
+    ends = [next(iter(few)), next(reversed(few))]
+    return {name: few[name] for name in ends} | many
+
+
+def tune_cells(
+    setting: FactorySetting,
+    cells: Mapping[str, dict[str, int]],
+    rates: Sequence[float],
+    rounds: int,
+    seed: int,
+    final: Final,
+) -> Sweep:
+    """One learning rate for all cells: the one with the best mean score over these, so that none is at its edge."""
+    bases = {name: run(setting, TableRow(name, "fedgs", _possible(setting, cells[name])), rounds, 0) for name in cells}
+    return tuning.tune(bases, {name: {"lr": rates} for name in cells}, [seed], together=list(cells), final=final)
+
+
+def _possible(setting: FactorySetting, options: Mapping[str, int]) -> dict[str, int]:
+    """Options of FedGS in which no more devices are selected than the largest group has."""
+    largest = largest_group(setting.devices, options.get("factories", setting.factories))
+    return dict(options) | {"devices": min(options.get("devices", setting.selected), largest)}
 
 
 def over_batch_and_iterations(
@@ -37,7 +69,7 @@ def over_groups_and_selected(
             setting,
             rounds,
             seed,
-            {"factories": many, "devices": min(chosen, largest_group(setting.devices, many))},
+            _possible(setting, {"factories": many, "devices": chosen}),
             groups=many,
             selected=chosen,
         )

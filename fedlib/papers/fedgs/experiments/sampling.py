@@ -224,8 +224,8 @@ def compare_samplers(park: Park, seed: int, polished: int, names: list[str] | No
     problems, chosen, rows = first_problems(park, seed), _prepared(polished, names), []
     for factory, (A, y) in enumerate(zip(problems.A, problems.y, strict=True), start=1):
         for name, sampler in chosen.items():
-            started = perf_counter()
-            devices = sampler(A, y, problems.park.size, generator(problems.seed, f"sampler {name}", 0, factory))
+            rng, started = generator(problems.seed, f"sampler {name}", 0, factory), perf_counter()
+            devices = sampler(A, y, problems.park.size, rng)
             seconds = perf_counter() - started
             about = {"seed": problems.seed, "factory": factory, "sampler": name}
             divergence = float(problems.divergence(devices.distance))
