@@ -1,6 +1,6 @@
 # Two commands do everything, set-up included: `make reports` and `make test`.
 #   make reports                          all notebooks, from their recorded runs -> reports/desk/index.html
-#   make reports SCALE=quick FRESH=1      from nothing, in a quarter of an hour -> reports/quick/index.html
+#   make reports SCALE=quick FRESH=1      from nothing, in about ten minutes -> reports/quick/index.html
 #   make reports ARGS="paper=acfmo"       anything that `python -m fedlib` understands
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

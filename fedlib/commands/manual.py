@@ -36,7 +36,7 @@ Settings
 
 Examples
   python -m fedlib                                   everything, from the record
-  python -m fedlib scale=quick record=ignore         everything from scratch, in a quarter of an hour
+  python -m fedlib scale=quick record=ignore         everything from scratch, in about ten minutes
   python -m fedlib paper=acfmo notebooks=[mnist]     one notebook
   python -m fedlib acfmo.mnist.rounds=20             one parameter changed
   python -m fedlib -m seed=0,1,2                     a sweep: one report folder per job in reports/sweeps
