@@ -13,11 +13,11 @@ def corners(
     batches: list[int], iterations: list[int], groups: list[int], selected: list[int], batch: int, steps: int
 ) -> dict[str, dict[str, int]]:
     """Extreme cells of Fig. 5a, with its fewest iterations, and of Fig. 5b, with `batch` and `steps` for n and T."""
-    few = {f"n = {n}, T = {min(iterations)}": {"batch": n, "iterations": min(iterations)} for n in sorted(batches)}
+    fewest, sizes = min(iterations), (min(batches), max(batches))
     places = [(min(groups), min(selected)), (max(groups), max(selected))]
+    few = {f"n = {n}, T = {fewest}": {"batch": n, "iterations": fewest} for n in sizes}
     many = {f"M = {m}, L = {n}": {"factories": m, "devices": n, "batch": batch, "iterations": steps} for m, n in places}
-    ends = [next(iter(few)), next(reversed(few))]
-    return {name: few[name] for name in ends} | many
+    return few | many
 
 
 def tune_cells(
