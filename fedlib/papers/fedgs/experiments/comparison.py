@@ -3,8 +3,8 @@
 A row is a name of the table, the algorithm that computes it and the options that only it has. Rivals train `epochs`
 passes over their data on M * L participants per round; FedGS takes T one-step iterations on L devices of each of M
 factories. Every row is tuned by one rule (`runs.tuning`): four points of its learning rate, or of its learning rate and
-one more option, two values each; where there is a final, two of the best run again for longer. FedGS and FedGS with random
-groups share a rate, so that they differ in the choice of devices alone.
+one more option, two values each; where there is a final, two of the best run again for longer. FedGS and FedGS with
+random groups share a rate, so that they differ in the choice of devices alone.
 """
 
 from collections.abc import Mapping, Sequence
