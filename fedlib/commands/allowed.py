@@ -159,6 +159,7 @@ ALLOWED: dict[str, Allowed] = {
     "control_data": replace(IMAGES, names=FEDSR_DATA[1:], drop_ins=False, lengths=(0, inf)),
     "cnn_methods": Allowed(str, names=FEDSR_METHODS, including=("FedAvg", "FedSR")),
     "crowd_methods": Allowed(str, names=FEDSR_METHODS[1:]),
+    "crowd_control": Allowed(str, names=FEDSR_METHODS[1:], lengths=(0, inf)),
     "long_methods": Allowed(str, names=(*FEDSR_METHODS, *FEDSR_VARIANTS)),
     "standardised_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS)),
     "race_methods": Allowed(str, names=(*FEDSR_METHODS[1:], *FEDSR_VARIANTS), including=("FedSR", "ring-optimization")),

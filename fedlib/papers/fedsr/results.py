@@ -101,7 +101,7 @@ def holdings(counts: pd.DataFrame) -> pd.DataFrame:
 def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.DataFrame:
     """iid accuracy minus that of the partition, seed by seed, where both were run.
 
-    `judged` is blank if the method's iid run is not even halfway between guessing and centralised training: a method
+    `accuracy_lost` is the same, but blank if the method's iid run is not even halfway between guessing and centralised training: a method
     that has hardly begun to learn has nothing to lose.
     """
     iid = rows[rows["partition"] == "iid"]
@@ -111,8 +111,8 @@ def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.
     skewed = skewed.join(reached, on=["data_set", "method", "seed"]).join(central, on=["data_set", "seed"])
     skewed = skewed.dropna(subset=["iid"])
     lost, halfway = skewed["iid"] - skewed["accuracy"], (skewed["data_set"].map(guess_level) + skewed["central"]) / 2
-    losses = skewed.assign(lost=lost, judged=lost.where(skewed["iid"] >= halfway))
-    return losses[[*KEYS, "accuracy", "iid", "lost", "judged"]].reset_index(drop=True)
+    losses = skewed.assign(lost=lost, accuracy_lost=lost.where(skewed["iid"] >= halfway))
+    return losses[[*KEYS, "accuracy", "iid", "lost", "accuracy_lost"]].reset_index(drop=True)
 
 
 def method_leads(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
@@ -191,14 +191,15 @@ def cloud_transfers(algorithm: Algorithm, devices: int) -> int:
     return sum("cloud" in hop for hop in transfers.hops(algorithm, devices))
 
 
-def prices(devices: int, transfer_epochs: float = 1.0) -> pd.DataFrame:
-    """What a round costs in each currency, and in work, one row per method or variant.
+def prices(
+    devices: int, transfer_epochs: float = 1.0, algorithms: dict[str, Algorithm] | None = None
+) -> pd.DataFrame:
+    """What a round costs in each currency, and in work, one row per method or variant, or per given algorithm.
 
     A transfer takes as long as `transfer_epochs` epochs of a device.
     """
     rows = {}
-    for method in (*DECENTRAL, *VARIANTS):
-        made = algorithm(method)
+    for method, made in (algorithms or {name: algorithm(name) for name in (*DECENTRAL, *VARIANTS)}).items():
         in_a_row, sent = epochs_in_a_row(made, devices), transfers.per_round(made, devices)
         waiting = in_a_row + transfer_epochs * transfers_in_a_row(made, devices)
         spent = (1, in_a_row, sent, cloud_transfers(made, devices), waiting, _epochs_per_device(made))
@@ -333,6 +334,19 @@ def against_print(frame: pd.DataFrame) -> pd.DataFrame:
     rows["printed_rounds"] = rounds.reindex(keys).to_numpy()
     rows["distance"] = np.abs(np.log2(rows["rounds_at_least"] / rows["printed_rounds"]))
     return rows[["data_set", "star", "epochs", "seed", "reached", "rounds_at_least", "printed_rounds", "distance"]]
+
+
+def halfway(distances: pd.DataFrame) -> pd.DataFrame:
+    """For reading: rounds with five epochs and with one, what lies halfway in doublings, and print's, by star method.
+
+    Geometric means over seeds. No number of seeds tells which of ours is nearer to a print that lies halfway.
+    """
+    means = np.exp(np.log(distances["rounds_at_least"]).groupby([distances["star"], distances["epochs"]]).mean())
+    table = means.unstack().reindex(columns=[EPOCHS, 1])
+    table = table.assign(halfway=np.sqrt(table[EPOCHS] * table[1]))
+    table = table.assign(printed=distances.groupby("star")["printed_rounds"].first())
+    names = ["five epochs", "one epoch", "halfway", "printed"]
+    return table.dropna().round().astype(int).set_axis(names, axis="columns").rename_axis("rounds of")
 
 
 def savings(frame: pd.DataFrame) -> pd.DataFrame:
@@ -478,8 +492,8 @@ def moments(curves: pd.DataFrame, rounds: int) -> pd.DataFrame:
     read = curves.assign(moment=curves["round"].map({rounds // 2: "halfway", rounds: "end"})).dropna(subset=["moment"])
     read["cell"] = read["data_set"] + ", participation " + read["participation"].astype(str) + ", " + read["moment"]
     read["guess"] = read["data_set"].map(lambda name: beyond_guessing(name, TEST_IMAGES))
-    columns = ["data_set", "participation", "moment", "cell", "method", "seed", "round", "accuracy", "guess"]
-    return read[columns].reset_index(drop=True)
+    columns = ["data_set", "partition", "participation", "moment", "cell", "method", "seed", "round"]
+    return read[[*columns, "accuracy", "guess"]].reset_index(drop=True)
 
 
 # Printed numbers
