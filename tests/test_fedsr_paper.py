@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 
+from fedlib.algorithms.fedsr import FedSR
 from fedlib.judging import ledger
 from fedlib.papers.fedsr import audits, experiments, pictures, results
 from fedlib.problem import federation
@@ -401,6 +402,8 @@ def test_a_round_is_priced_by_hand():
     }
     for method, numbers in expected.items():
         assert per_round.loc[method, columns].tolist() == numbers, method
+    large = results.prices(50, algorithms={"0.4": FedSR(epochs=1, passes=5, cluster_size=20)})
+    assert large.loc["0.4", columns].tolist() == [5, 100, 256, 6, 100 + 103]  # three rings, 5 x 50 transfers and 6
 
 
 def test_equal_budgets_are_those_of_the_thriftier_method():
@@ -523,6 +526,14 @@ def test_distance_from_print_is_counted_in_doublings(rounds):
     (row,) = results.against_print(frame).itertuples()
     assert (row.star, row.epochs, row.printed_rounds) == ("FedAvg", 1, 117)
     assert row.distance == pytest.approx(abs(np.log2(rounds / 117)))
+
+
+def test_halfway_is_counted_in_doublings():
+    runs = [curve("FedAvg", [*[0.1] * rounds, 0.95], seed=seed) for seed, rounds in enumerate((25, 100))]
+    runs += [curve("FedAvg, E = 1", [*[0.1] * 200, 0.95], seed=seed) for seed in range(2)]
+    table = results.halfway(results.against_print(reaching(*runs)))
+    assert table.loc["FedAvg"].to_dict() == {"five epochs": 50, "one epoch": 200, "halfway": 100, "printed": 117}
+    assert results.halfway(results.against_print(reaching(runs[0]))).empty  # one kind of run has no middle
 
 
 def test_differences_of_differences_are_paired_by_seed():

@@ -191,9 +191,7 @@ def cloud_transfers(algorithm: Algorithm, devices: int) -> int:
     return sum("cloud" in hop for hop in transfers.hops(algorithm, devices))
 
 
-def prices(
-    devices: int, transfer_epochs: float = 1.0, algorithms: dict[str, Algorithm] | None = None
-) -> pd.DataFrame:
+def prices(devices: int, transfer_epochs: float = 1.0, algorithms: dict[str, Algorithm] | None = None) -> pd.DataFrame:
     """What a round costs in each currency, and in work, one row per method or variant, or per given algorithm.
 
     A transfer takes as long as `transfer_epochs` epochs of a device.
