@@ -72,12 +72,18 @@ def entries(folder: Path) -> list[dict[str, Any]]:
 def digits(value: float, interval: Sequence[float] | None = None) -> int:
     """Decimals that show two figures of an interval's half-width, or three of a value without one.
 
-    >>> digits(0.0123), digits(246.6, (245.5, 247.7)), digits(0.5, (0.499, 0.501))
-    (4, 1, 4)
+    Up to two more where an end of the interval would read as zero without being it.
+
+    >>> digits(0.0123), digits(246.6, (245.5, 247.7)), digits(0.5, (0.499, 0.501)), digits(0.11, (0.003, 0.219))
+    (4, 1, 4, 3)
     """
     half = (interval[1] - interval[0]) / 2 if interval else 0.0
     size, figures = (half, 2) if half > 0 else (abs(value), 3)
-    return min(6, max(0, figures - 1 - math.floor(math.log10(size)))) if size > 0 else 0
+    places = max(0, figures - 1 - math.floor(math.log10(size))) if size > 0 else 0
+    closest = min((abs(end) for end in interval or () if end), default=1.0)
+    for _ in range(2):
+        places += closest < 0.5 * 10**-places
+    return min(6, places)
 
 
 def number(value: Any) -> str:
