@@ -147,12 +147,21 @@ def test_shares_are_compared_seed_by_seed_without_dividing_by_a_seeds_cost():
     assert ahead["ahead"].tolist() == pytest.approx(by_hand)
 
 
-def test_a_target_is_a_point_below_the_end_of_the_trial_rounded_down():
-    curve = {"round": [0, 5, 10], "accuracy": [0.1, 0.52, 0.536]}
+def test_a_loss_has_no_share_to_compare():
+    """A method that loses as much everywhere would seem to recover a larger share where more was lost."""
+    ends = two_seeds()
+    ends.loc[ends["method"] == "FedACS", "accuracy"] -= 0.03  # with few classes it now ends below the baseline
+    assert results.shares_above(results.improvements(ends), "FedACS", "few-class")["ahead"].isna().all()
+
+
+def test_a_target_is_what_the_trial_has_halfway_and_a_late_one_a_point_below_its_end_rounded_down():
+    curve = {"round": [0, 5, 10, 15, 20], "accuracy": [0.1, 0.3, 0.449, 0.5, 0.536]}
     trials = pd.concat([pd.DataFrame({"environment": name, "seed": 1000} | curve) for name in ("uniform", "Dirichlet")])
-    assert results.targets(trials, 5) == {"uniform": 0.52, "Dirichlet": 0.52}
-    assert results.targets(trials.assign(accuracy=0.58), 5)["uniform"] == 0.57  # 57 exactly stays 57
-    assert results.lower({"uniform": 0.57}, 4) == {"uniform": 0.53}
+    assert results.halfway(trials, 5) == {"uniform": 0.44, "Dirichlet": 0.44}
+    assert results.halfway(trials, 10)["uniform"] == 0.41  # the mean of 0.3, 0.449 and 0.5
+    assert results.near_the_end(trials, 5) == {"uniform": 0.52, "Dirichlet": 0.52}
+    assert results.near_the_end(trials.assign(accuracy=0.58), 5)["uniform"] == 0.57  # 57 exactly stays 57
+    assert results.halfway(trials[trials["round"] <= 5], 20)["uniform"] == 0.3, "the starting model does not count"
 
 
 def test_the_cost_of_an_environment_is_paired_with_iid_clients_of_the_seed():
@@ -189,7 +198,10 @@ def test_a_baseline_that_never_arrives_makes_a_speedup_a_lower_bound():
 def test_a_decline_is_what_a_run_loses_after_four_fifths():
     curve = {"round": [0, 60, 70, 80, 90, 100], "accuracy": [0.1, 0.5, 0.6, 0.7, 0.5, 0.3]}
     frame = pd.DataFrame({"environment": "Dirichlet", "method": "Oort", "seed": 0} | curve)
-    assert results.declines(frame, 20)["decline"].tolist() == [pytest.approx(0.6 - 0.4)]
+    rising = frame.assign(method="baseline", accuracy=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    found = results.declines(pd.concat([frame, rising]), 20).set_index("method")
+    assert found["decline"].to_dict() == {"Oort": pytest.approx(0.6 - 0.4), "baseline": pytest.approx(0.3 - 0.55)}
+    assert found["beyond"].to_dict() == {"Oort": pytest.approx(0.2 + 0.25), "baseline": 0}
 
 
 def test_the_start_of_a_run_leaves_the_starting_model_out():
@@ -343,14 +355,19 @@ def test_a_trial_trains_on_nine_tenths_of_the_images_however_many_clients_share_
     assert trial.federation["test_samples"] is None
 
 
-def test_a_stop_has_its_own_seeds_and_what_is_only_shown_has_one():
+def test_a_stop_has_its_own_seeds():
     stopped = experiments.early_stop(SETTING, {8: range(3), 20: range(2)}, range(3))
     names = [run.label["variant"] for run in stopped]
     assert {name: names.count(name) for name in names} == {"baseline": 3, "FedACS": 3, "stop at 8": 3, "stop at 20": 2}
-    shown = [run.label["method"] for run in experiments.variants(SETTING, "uniform", range(3))]
-    assert {name: shown.count(name) for name in shown} == dict.fromkeys(experiments.VARIANTS, 3) | {
-        "CMFL, own paper": 1
-    }
+
+
+def test_the_control_has_as_many_clients_as_the_pool_and_as_many_participants_as_everybody():
+    (control,) = experiments.as_few_images(SETTING, "uniform", range(1))
+    (baseline, fedacs) = experiments.comparison(SETTING, {"uniform": ["FedACS"]}, range(1))
+    pool = create(fedacs.algorithm, **fedacs.options).tolerance * fedacs.federation["clients"]
+    assert control.federation["clients"] == pool == 80
+    assert control.options["participation"] * 80 == pytest.approx(10) == baseline.options["participation"] * 200
+    assert control.federation == fedacs.federation | {"clients": 80}
 
 
 def test_runs_of_any_length_end_at_the_step_size_that_the_printed_rounds_end_at():
@@ -374,10 +391,11 @@ def test_targets_are_set_on_held_out_training_images_of_a_seed_that_no_result_us
 def test_the_scaled_threshold_keeps_the_share_that_the_released_one_keeps_with_printed_data():
     values = {"here": [0.50, 0.52, 0.54, 0.56, 0.58], "printed": [0.60, 0.68, 0.69, 0.71, 0.75]}
     agree = pd.concat([pd.DataFrame({"data": name, "relevance": listed}) for name, listed in values.items()])
-    threshold = experiments.matching_threshold(agree, 0.7)
+    threshold = experiments.matching_threshold(agree, 0.7, 5)
     assert threshold == 0.548 and (np.array(values["here"]) >= threshold).mean() == 0.4
     kept = results.shares_kept(agree, 0.7, threshold)
     assert kept["kept at 0.7"].to_dict() == {"here": 0, "printed": 0.4} and kept["kept at 0.548"]["here"] == 0.4
+    assert experiments.matching_threshold(agree, 0.7, 2) == 0.7, "less than one of two: nothing to match"
 
 
 def test_with_the_printed_data_the_threshold_is_the_released_one():
@@ -419,11 +437,24 @@ def test_the_observed_groups_come_first_and_the_others_follow_the_seed():
 
 
 def test_among_poisoners_oort_runs_without_its_ban():
-    setting = experiments.PopulationSetting(method_options={"Oort": {"cap": 7}})
-    caps = {
-        run.label["selector"]: run.options.get("cap", "none") for run in experiments.poisoned(setting, 20, range(1))
-    }
+    setting = experiments.PopulationSetting(rounds=300, method_options={"Oort": {"cap": 7}})
+    runs = experiments.poisoned(setting, 150, 20, range(1))
+    caps = {run.label["selector"]: run.options.get("cap", "none") for run in runs}
     assert caps == {"FedACS": "none", "Oort, no ban": None}
+    (whole,) = experiments.comparison(setting, {"uniform": ["FedACS"]}, range(1))[1:]
+    right = next(run for run in runs if run.label == {"selector": "FedACS", "condition": "right labels"})
+    assert replace(right, rounds=300).config == whole.config, "the first rounds of the run without poisoners"
+
+
+def test_poisoners_are_counted_in_the_second_half_of_the_rounds():
+    """Two participants a round; client 1 is a poisoner."""
+    rows = [(0, 0, 0, 0), (5, 4, 4, 2), (10, 9, 5, 6), (15, 14, 5, 11)]
+    frame = pd.DataFrame(rows, columns=["round", "times_0", "times_1", "times_2"])
+    frame = frame.assign(selector="FedACS", condition="wrong labels", seed=3, accuracy=[0.1, 0.2, 0.3, 0.4])
+    shares = results.poisoners_shares(frame, {3: np.array([1])})
+    assert shares["share"].iloc[1:].tolist() == [0.4, 0.25, 5 / 30] and np.isnan(shares["share"].iloc[0])
+    late = results.late_shares(shares)
+    assert late[["share", "accuracy"]].iloc[0].tolist() == [1 / 20, 0.4], "from round 5, the last before half of 15"
 
 
 # --- selectors at a fixed model ---------------------------------------------------------------------------------------
@@ -528,6 +559,11 @@ def test_an_even_draw_takes_poisoners_at_every_fixed_model_alike(folders):
     assert list(found) == ["selector", "condition", "share", "accuracy"] and len(found) == 2 * 3
     assert len(set(found[found["selector"] == "baseline"]["share"])) == 1, "it does not look at the model"
     assert len(set(found["accuracy"])) == 1 and found["accuracy"].iloc[0] > 1 / 3
+
+
+def test_the_drawn_poisoners_are_those_of_the_federation(folders):
+    drawn = experiments.drawn_poisoners(TOY, 2, seed=4)["client"].tolist()
+    assert drawn == list(federation.federate(**TOY, poisoners=2, seed=4).poisoners)
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------

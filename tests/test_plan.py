@@ -37,8 +37,8 @@ COUNTS: dict[str, dict[str, int]] = {
         "acfmo.momentum": 3 * 4 * 4 + 3 * 4,
         "fcbafl.energy": 0,
         "fedacs.skewness": 4 + 1 + 1,  # 200 iid clients are among the environments
-        "fedacs.comparison": 1 + 4 * 2 + 3 + 3 + 3 + 2 + 7,  # rivals, variants, trials, poisoners, printed images
-        "fedacs.bandit": 1 + 3 + 1,  # of the early stop's three runs two are there
+        "fedacs.comparison": 1 + 4 * 2 + 3 + 4 + 3 + 4 + 7,  # rivals, variants, trials, poisoners, printed images
+        "fedacs.bandit": 1 + 3 + 3 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
         "fedgs.comparison": 7 + 7 + 2 + 3 + 3,  # the second data set is the first
         "fedgs.hyperparameters": 4 + 2 * 2 + 2 * 2 + 4 * 2 * 2,
@@ -52,8 +52,8 @@ COUNTS: dict[str, dict[str, int]] = {
     "desk": {
         "acfmo.mnist": 9 * 6 * 2 + 5 * 4 * 2 * 9 + 5 * 2 * 9 + 5 * 4 * 3,
         "fedacs.skewness": 5 * 4 + 5 + 5 * 3,
-        "fedacs.comparison": 5 * (1 + 4 * 2 + 2 * 3 + 1) + (5 * 2 + 1) + 3 + 5 * 2 + (5 * 6 + 1),
-        "fedacs.bandit": 5 * 2 + 3 * 4 + 5 + 3,
+        "fedacs.comparison": 5 * (1 + 4 * 2 + 2 * 3 + 1) + 5 * (3 + 1) + 3 + 5 * 4 + (5 * 6 + 1),
+        "fedacs.bandit": 5 * 2 + 3 * 4 + 5 * 3 + 5 * 2,
         "fedgs.comparison": 17 * (4 + 2)
         + 3 * 10
         + 14 * 5

@@ -198,10 +198,11 @@ RULES: dict[str, tuple[str, ...]] = {
     "fedacs.comparison": (
         "kappa <= 0.4 * clients",
         "poisoners <= clients",
+        "poison_rounds <= rounds",
         "clients <= 2 * fixed_rounds * kappa",
         "not set(oort_in) & set(rivals_in)",
     ),
-    "fedacs.bandit": ("kappa <= min(0.2, *lambdas) * clients",),
+    "fedacs.bandit": ("kappa <= min(0.05, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
     "fedgs.comparison": (
         "presampled <= selected",

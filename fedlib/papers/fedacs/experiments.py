@@ -19,7 +19,7 @@ from fedlib.algorithms.algorithm import State, mean_by_size, scores_on_test_set
 from fedlib.algorithms.cmfl import relevance
 from fedlib.algorithms.fedacs import FedACS
 from fedlib.algorithms.randomclients import RandomClients, sizes
-from fedlib.problem.federation import Federation, federate
+from fedlib.problem.federation import Federation, draw_poisoners, federate
 from fedlib.problem.streams import generator
 from fedlib.runs import study
 from fedlib.runs.computations import computation
@@ -48,8 +48,9 @@ METHODS = {
     "Rexp3, own paper": "rexp3",
 }
 RIVALS = ["Oort", "CMFL", "Rexp3"]
-VARIANTS = ["FedACS, released", "Rexp3, own paper"]
-SHOWN_ONCE = ["CMFL, own paper"]  # it keeps nearly every update from the third round on; one seed, not judged
+VARIANTS = ["FedACS, released", "CMFL, own paper", "Rexp3, own paper"]
+AS_FEW_IMAGES = "baseline, as few images"  # a federation of as many clients as FedACS's pool has, drawn at random
+POOL = 0.4  # lambda: FedACS's pool as a share of the clients
 PRINTED_ROUNDS = 1000
 PRINTED_EPOCHS = 5
 IMAGES = 50000  # CIFAR-10's training set
@@ -127,8 +128,14 @@ def comparison(setting: PopulationSetting, methods: dict[str, list[str]], seeds:
 
 def variants(setting: PopulationSetting, environment: str, seeds: range) -> list[Run]:
     """FedACS as released, and rivals as in their own papers, in one environment."""
-    pairs = [(seed, name) for seed in seeds for name in VARIANTS] + [(seeds[0], name) for name in SHOWN_ONCE]
-    return [run(setting, environment, name, seed) for seed, name in pairs]
+    return [run(setting, environment, name, seed) for seed in seeds for name in VARIANTS]
+
+
+def as_few_images(setting: PopulationSetting, environment: str, seeds: range) -> list[Run]:
+    """The baseline in a federation of as many clients as FedACS's pool has: what a pool costs in images alone."""
+    few = replace(setting, clients=round(POOL * setting.clients))
+    label = {"method": AS_FEW_IMAGES}
+    return [run(few, environment, "baseline", seed, label, tally=False) for seed in seeds]
 
 
 def target_trials(setting: PopulationSetting, seed: int, environments: list[str]) -> list[Run]:
@@ -210,23 +217,34 @@ def early_stop(setting: PopulationSetting, stops: dict[int, range], seeds: range
     ]
 
 
-def poisoned(setting: PopulationSetting, poisoners: int, seeds: range) -> list[Run]:
-    """The two selectors that the paper argues about, in the uniform environment with some wrongly labelled clients."""
-    selectors = {"FedACS": ("FedACS", {}), "Oort, no ban": ("Oort", {"cap": None})}
-    arguments = federation(setting, "uniform", poisoners=poisoners)
+WRONG, RIGHT = "wrong labels", "right labels"
+
+
+def poisoned(setting: PopulationSetting, rounds: int, poisoners: int, seeds: range) -> list[Run]:
+    """The two selectors that the paper argues about, in the first rounds of runs in the uniform environment: with some
+    wrongly labelled clients, and with the same clients' right labels."""
+    selectors = {"FedACS": ("fedacs", {}), "Oort, no ban": ("oort", {"cap": None})}
+    labels = {WRONG: federation(setting, "uniform", poisoners=poisoners), RIGHT: federation(setting, "uniform")}
     return [
         Run(
-            METHODS[method],
+            algorithm,
             arguments,
-            setting.rounds,
+            rounds,
             seed,
-            setting.local() | setting.method_options.get(method, {}) | options,
+            setting.local() | options | {"tally": True},
             setting.every,
-            {"selector": name},
+            {"selector": name, "condition": condition},
         )
         for seed in seeds
-        for name, (method, options) in selectors.items()
+        for condition, arguments in labels.items()
+        for name, (algorithm, options) in selectors.items()
     ]
+
+
+@computation
+def drawn_poisoners(federation: dict, poisoners: int, seed: int) -> pd.DataFrame:
+    """The clients whose labels are wrong in a federation with this many poisoners."""
+    return pd.DataFrame({"client": draw_poisoners(federate(**federation, seed=seed), poisoners)})
 
 
 @computation
@@ -288,10 +306,15 @@ def _relevance_in_round(
     return relevance(trained - weights, mean_by_size(federation, clients, trained) - weights).numpy()
 
 
-def matching_threshold(agree: pd.DataFrame, threshold: float) -> float:
-    """The threshold that keeps the share of updates here which `threshold` keeps with the printed data."""
+def matching_threshold(agree: pd.DataFrame, threshold: float, kappa: int) -> float:
+    """The threshold that keeps the share of updates here which `threshold` keeps with the printed data.
+
+    Where that keeps less than one of a round's `kappa` updates there is nothing to match, and it stays as it is: the
+    best update of a round is kept in any case.
+    """
     here, printed = (agree.loc[agree["data"] == name, "relevance"] for name in ("here", "printed"))
-    return round(float(np.quantile(here, 1 - (printed >= threshold).mean())), 3)
+    share = float((printed >= threshold).mean())
+    return threshold if share < 1 / kappa else round(float(np.quantile(here, 1 - share)), 3)
 
 
 def scaled_threshold(setting: PopulationSetting, calibration: Calibration, threshold: float, seed: int) -> float:
@@ -305,7 +328,7 @@ def scaled_threshold(setting: PopulationSetting, calibration: Calibration, thres
         agree = relevances(federation(setting, "uniform"), setting.local(), calibration, seed)
     except study.NotComputed:
         return 0.9 * threshold
-    return matching_threshold(agree, threshold)
+    return matching_threshold(agree, threshold, setting.kappa)
 
 
 # All clients at a fixed model: what each would report to the server, and whom selectors choose by it.

@@ -26,7 +26,10 @@ LOOKS = {
     "CMFL": (COLOURS[4], "-."),
     "CMFL, own paper": (COLOURS[4], (0, (1, 4))),
     "Oort": (COLOURS[0], "--"),
-    "Oort, no ban": (COLOURS[0], (0, (1, 1))),
+    "baseline, as few images": (BLACK, (0, (1, 1))),
+    "Oort, no ban": (COLOURS[0], "-"),
+    "FedACS, right labels": (COLOURS[3], (0, (1, 1))),
+    "Oort, no ban, right labels": (COLOURS[0], (0, (1, 1))),
     "uniform": (COLOURS[2], "--"),
     "inverse Pareto": (COLOURS[3], "-."),
     "Dirichlet": (COLOURS[4], (0, (5, 1, 1, 1))),
@@ -244,10 +247,12 @@ def poisoners_at_fixed_models(shares: pd.DataFrame, even: float) -> Figure:
     return fig
 
 
-def poisoners(frame: pd.DataFrame, even: float) -> Figure:
-    """The poisoners' share of all participations so far, over rounds."""
+def poisoners(shares: pd.DataFrame, even: float) -> Figure:
+    """The poisoners' share of all participations so far, over rounds; dotted, the same clients with right labels."""
     fig, axes = plt.subplots(figsize=(7.6, 4.4))
-    _curves(axes, frame[frame["round"] > 0], "selector", "poisoners", "poisoners' share of participations")
+    wrong = shares["condition"] == "wrong labels"
+    lines = shares.assign(line=shares["selector"].where(wrong, shares["selector"] + ", " + shares["condition"]))
+    _curves(axes, lines[lines["round"] > 0], "line", "share", "poisoners' share of participations")
     axes.axhline(even, color="0.25", linestyle=":", label="even draw")
     axes.set_ylim(0, None)
     axes.legend(fontsize=9)

@@ -48,9 +48,9 @@ def terminal(frame: pd.DataFrame, keys: list[str], last: int, columns: tuple[str
     return frame.groupby([*keys, "seed"], sort=False)[list(columns)].mean().reset_index()
 
 
-def losses_by_skew(ends: pd.DataFrame) -> pd.DataFrame:
+def losses_by_skew(ends: pd.DataFrame, value: str = "accuracy") -> pd.DataFrame:
     """Fig. 2: what each environment loses against iid clients of the same seed."""
-    table = ends.pivot(index="seed", columns="environment", values="accuracy")
+    table = ends.pivot(index="seed", columns="environment", values=value)
     change = table.drop(columns="iid").sub(table["iid"], axis=0)
     order = [name for name in ends["environment"].unique() if name != "iid"]
     return change[order].stack().rename("change").reset_index().assign(quantity="change")
@@ -80,28 +80,38 @@ def shares_above(rows: pd.DataFrame, method: str, least: str) -> pd.DataFrame:
     """How much larger a share of the cost a method recovers than in the environment `least`, by seed and environment.
 
     gain / cost > gain' / cost' is judged as gain * cost' - gain' * cost > 0, seed by seed. Both mean costs divide it,
-    which changes neither its sign nor the test, so that it reads as a difference of shares.
+    which changes neither its sign nor the test, so that it reads as a difference of shares. Blank where an environment
+    costs nothing, or where the method gains nothing: the same loss is a smaller share of a larger cost.
     """
     rows = rows[rows["method"] == method].set_index(["environment", "seed"])
     there, parts = rows.loc[least], []
     for environment in rows.index.unique("environment").drop(least):
         here = rows.loc[environment]
-        costs = here["cost"].mean(), there["cost"].mean()
-        scale = costs[0] * costs[1] if min(costs) > 0 else np.nan  # without a cost there is nothing to recover
+        costs, gains = ((here[name].mean(), there[name].mean()) for name in ("cost", "gain"))
+        scale = costs[0] * costs[1] if min(*costs, *gains) > 0 else np.nan
         ahead = (here["gain"] * there["cost"] - there["gain"] * here["cost"]) / scale
         parts.append(ahead.rename("ahead").reset_index().assign(environment=environment))
     return pd.concat(parts, ignore_index=True).assign(method=method)
 
 
-def targets(trials: pd.DataFrame, last: int) -> dict[str, float]:
-    """The target of each environment: one point below the end of its trial, rounded down to a whole percent."""
+def halfway(trials: pd.DataFrame, last: int) -> dict[str, float]:
+    """The target of each environment: what its trial has at half of its rounds, rounded down to a whole percent.
+
+    That is the mean of the measured rounds among the `last` around the middle.
+    """
+    half = trials["round"].max() / 2
+    middle = trials[trials["round"].between(half - last / 2, half + last / 2) & (trials["round"] > 0)]
+    return _whole_percents(middle.groupby("environment", sort=False)["accuracy"].mean())
+
+
+def near_the_end(trials: pd.DataFrame, last: int) -> dict[str, float]:
+    """The late target of each environment: one point below the end of its trial, rounded down to a whole percent."""
     ends = terminal(trials, ["environment"], last).groupby("environment", sort=False)["accuracy"].mean()
-    return {str(name): float(np.floor(round(100 * accuracy - 1, 6))) / 100 for name, accuracy in ends.items()}
+    return _whole_percents(ends - 0.01)
 
 
-def lower(goal: dict[str, float], points: int) -> dict[str, float]:
-    """The same targets, some points of accuracy lower."""
-    return {name: round(target - points / 100, 4) for name, target in goal.items()}
+def _whole_percents(accuracies: pd.Series) -> dict[str, float]:
+    return {str(name): float(np.floor(round(100 * accuracy, 6))) / 100 for name, accuracy in accuracies.items()}
 
 
 def rounds_to(frame: pd.DataFrame, goal: dict[str, float]) -> pd.DataFrame:
@@ -139,6 +149,21 @@ def unreached(reached: pd.DataFrame) -> pd.DataFrame:
     return short.sum().astype(int).unstack(sort=False)
 
 
+def beside_accuracy(ends: pd.DataFrame, alphas: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
+    """For reading, of one environment: what each method recovers, how soon it arrives, whom it chose in the end (mean
+    alpha of the last participants), and what CMFL keeps."""
+    raced = ends.dropna(subset="at_least").astype({"reached": bool})
+    columns = {
+        "recovered, %": summary(ends.dropna(subset="gain"), "improvement", "method", "environment", digits=0),
+        "rounds to the target": summary(raced, "at_least", "method", "environment", scale=1, digits=0),
+        "never arrived": unreached(raced),
+        "alpha of the last participants": summary(alphas, "alpha", "method", "environment", scale=1, digits=2),
+        "updates kept": kept.reset_index("environment").groupby("method")["updates kept"].mean().round(2).to_frame(),
+    }
+    parts = {name: table.iloc[:, 0] for name, table in columns.items()}
+    return pd.concat(parts, axis=1).reindex(raced["method"].unique()).fillna("-")
+
+
 def shares_kept(agree: pd.DataFrame, threshold: float, scaled: float) -> pd.DataFrame:
     """CMFL's calibration: relevance of updates, and the share that each threshold keeps, by the data behind them."""
     grouped = agree.groupby("data", sort=False)["relevance"]
@@ -162,13 +187,22 @@ def updates_kept(frame: pd.DataFrame, kappa: int) -> pd.DataFrame:
 
 
 def declines(frame: pd.DataFrame, last: int) -> pd.DataFrame:
-    """One row per run: mean accuracy between 60 and 80% of the rounds minus the terminal one; positive is a decline."""
+    """One row per run: mean accuracy between 60 and 80% of the rounds minus the terminal one; positive is a decline.
+
+    `beyond` is that less the baseline's of the same environment and seed, which rises as the rate is annealed.
+    """
     rounds = frame["round"].max()
     late = frame[frame["round"].between(0.6 * rounds, 0.8 * rounds)]
     keys = ["environment", "method", "seed"]
     before = late.groupby(keys, sort=False)["accuracy"].mean()
     ends = terminal(frame, ["environment", "method"], last).set_index(keys)["accuracy"]
-    return (before - ends).rename("decline").reset_index()
+    decline = (before - ends).rename("decline")
+    baseline = decline.xs(BASELINE, level="method")
+    return (
+        decline.to_frame()
+        .assign(beyond=decline - baseline.reindex(decline.droplevel("method").index).to_numpy())
+        .reset_index()
+    )
 
 
 def early(frame: pd.DataFrame, keys: list[str], first: int) -> pd.DataFrame:
@@ -317,6 +351,26 @@ def chance_of_even_draw(clients: int, kappa: int, some: int, rounds: int) -> flo
     """Standard deviation of some clients' share of all participations, if kappa of all are drawn evenly per round."""
     share = some / clients
     return float(np.sqrt(share * (1 - share) * (clients - kappa) / (clients - 1) / (kappa * rounds)))
+
+
+def poisoners_shares(frame: pd.DataFrame, poisoners: dict[int, np.ndarray]) -> pd.DataFrame:
+    """Participations so far, of all and of these clients, by seed; `share` is theirs of all so far."""
+    everyone = frame.filter(like="times_")
+    theirs = [
+        row[[f"times_{client}" for client in poisoners[seed]]].sum()
+        for seed, (_, row) in zip(frame["seed"], everyone.iterrows(), strict=True)
+    ]
+    kept = frame[["selector", "condition", "seed", "round", "accuracy"]].assign(theirs=theirs, all=everyone.sum(axis=1))
+    return kept.assign(share=kept["theirs"] / kept["all"].where(kept["all"] > 0))
+
+
+def late_shares(shares: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: these clients' share of the participations in the second half of the rounds."""
+    keys, half = ["selector", "condition", "seed"], shares["round"].max() / 2
+    end = shares.groupby(keys, sort=False).last()
+    middle = shares[shares["round"] <= half].groupby(keys, sort=False).last()
+    late = (end["theirs"] - middle["theirs"]) / (end["all"] - middle["all"])
+    return end[["accuracy"]].assign(share=late).reset_index()
 
 
 def rounds_to_meet_all(tally: pd.DataFrame, keys: list[str]) -> pd.Series:

@@ -101,8 +101,8 @@ def holdings(counts: pd.DataFrame) -> pd.DataFrame:
 def lost_against_iid(rows: pd.DataFrame, methods: tuple[str, ...] = STAR) -> pd.DataFrame:
     """iid accuracy minus that of the partition, seed by seed, where both were run.
 
-    `accuracy_lost` is the same, but blank if the method's iid run is not even halfway between guessing and centralised training: a method
-    that has hardly begun to learn has nothing to lose.
+    `accuracy_lost` is the same, but blank if the method's iid run is not even halfway between guessing and centralised
+    training: a method that has hardly begun to learn has nothing to lose.
     """
     iid = rows[rows["partition"] == "iid"]
     reached = iid.set_index(["data_set", "method", "seed"])["accuracy"].rename("iid")
