@@ -240,6 +240,14 @@ def test_at_equal_price_the_dearer_method_has_fewer_rounds():
     assert results.leads(paid, "rounds").loc["FedAvg"].tolist() == ["60.0", "+20.0", 1]
 
 
+def test_at_equal_price_the_last_tenth_of_the_rounds_counts():
+    price = results.costs(FactorySetting("femnist", iterations=5), SIZES)
+    frame = pd.concat([curve(name, list(np.arange(21) / 20)) for name in ("FedGS", "FedAvg")])
+    found = results.at_equal_price(frame, price, ["FedGS", "FedAvg"]).set_index(["currency", "method"])["accuracy"]
+    assert found["rounds", "FedAvg"] == pytest.approx((1.0 + 0.95) / 2)  # rounds 20 and 19
+    assert found["sample gradients", "FedGS"] == pytest.approx((15 + 14) / 2 / 20)  # fifteen rounds bought
+
+
 def test_leads_are_paired_over_the_seeds_that_both_have():
     price = results.costs(FactorySetting("femnist"), SIZES)
     curves = [("FedGS", 0.5, 0), ("FedGS", 0.6, 1), ("FedGS", 0.7, 2), ("FedAvg", 0.4, 0), ("FedAvg", 0.49, 1)]
@@ -260,6 +268,59 @@ def test_the_target_is_the_printed_share_of_what_fedavg_ends_with_on_the_same_se
     assert results.targets(frame, last=2, rounds=500) == {0: 0.82, 1: 0.82}
     ends = results.final_scores(frame, last=2, rounds=3)
     assert ends[ends["method"] == "FedAvg"]["reached"].all(), "below-average seeds, too"
+
+
+def test_a_seed_on_which_fedavg_collapses_gets_the_target_of_the_median():
+    ends = {0: 0.6, 1: 0.08, 2: 0.8, 3: 0.7}
+    frame = pd.concat([curve("FedAvg", [0, end], seed) for seed, end in ends.items()])
+    share = 82.0 / 82.1
+    goals = results.targets(frame, last=1, rounds=1)
+    assert goals == pytest.approx({0: 0.6 * share, 1: 0.65 * share, 2: 0.8 * share, 3: 0.7 * share})
+
+
+def test_a_late_rise_is_what_ten_rounds_bring_and_the_mean_throughout_leaves_the_start_out():
+    accuracy = [0.0, *np.linspace(0.1, 0.8, 10), 0.82, 0.84, 0.86]
+    (run,) = results.final_scores(curve("FedAvg", accuracy), last=2, rounds=13).to_dict("records")
+    assert run["rise"] == pytest.approx((0.84 + 0.86) / 2 - (accuracy[2] + accuracy[3]) / 2)
+    assert run["throughout"] == pytest.approx(np.mean(accuracy[1:]))
+
+
+def test_a_lead_with_writers_is_compared_with_that_of_the_same_seed_with_devices_alike():
+    parts = {
+        "writers": {("FedAvg", 0): 0.5, ("FedGS", 0): 0.7, ("FedAvg", 1): 0.6, ("FedGS", 1): 0.7, ("FedAvg", 2): 0.9}
+    }
+    parts["alike"] = {("FedAvg", 0): 0.8, ("FedGS", 0): 0.85, ("FedAvg", 1): 0.8, ("FedGS", 1): 0.95}
+    ends = {
+        name: results.final_scores(
+            pd.concat([curve(method, [0, end], seed) for (method, seed), end in runs.items()]), 1, 1
+        )
+        for name, runs in parts.items()
+    }
+    both = results.lead_by_data(ends["writers"], ends["alike"])
+    assert len(both) == 8, "the seed that only one of them has is left out"
+    assert both["more"].dropna().tolist() == pytest.approx([0.2 - 0.05, 0.1 - 0.15])
+
+
+def test_how_many_times_fewer_rounds_is_a_ratio_of_means_or_a_bound():
+    runs = pd.DataFrame({"seed": [0, 1, 0, 1], "method": ["FedAvg", "FedAvg", "FedGS", "FedGS"], "reached": True})
+    runs["rounds_to_target"] = [10, 20, 4, 6]
+    assert results.times_fewer(runs) == "3.0"
+    assert results.times_fewer(runs.assign(reached=[True, True, True, False])) == "at most 3.0"
+
+
+def test_gradients_are_measured_by_independent_ones_of_the_same_number_seed_and_round():
+    few, many = comparison.FEW_INDEPENDENT, comparison.INDEPENDENT
+    rows = [
+        (0, 1, "chosen by GBP-CS", 0.3),
+        (0, 1, "one device", 2.0),
+        (0, 1, many, 0.1),
+        (0, 1, many, 0.3),
+        (0, 1, few, 0.8),
+    ]
+    rows += [(0, 5, "drawn at random", 0.9), (0, 5, many, 0.3), (0, 5, few, 1.0)]
+    frame = pd.DataFrame(rows, columns=["seed", "round", "batch", "gradient"])
+    relative = results.relative_gradients(frame)["relative"]
+    assert relative.tolist() == pytest.approx([1.5, 2.5, 0.5, 1.5, 1, 3, 1, 1])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -321,7 +382,7 @@ def test_rounds_are_compared_with_the_printed_ones_only_at_500_rounds():
 
 def test_the_table_for_reading_is_in_percent():
     text = results.table2(results.final_scores(curve("FedAvg", [0, 0.5]), 1, rounds=1))
-    assert text.loc["FedAvg"].tolist() == ["50.0", "", "1.000", "1.0", 1]
+    assert text.loc["FedAvg"].tolist() == ["50.0", "", "1.000", "1.0", "", 1]
     assert all(text.filter(like=part).shape[1] == 1 for part in results.TABLE2_COLUMNS.values())
 
 

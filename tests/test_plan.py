@@ -40,7 +40,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedacs.comparison": 1 + 4 * 2 + 3 + 4 + 3 + 4 + 7,  # rivals, variants, trials, poisoners, printed images
         "fedacs.bandit": 1 + 3 + 3 + 1,  # of the early stop's three runs two are there
         "fedgs.selection": 0,
-        "fedgs.comparison": 7 + 7 + 2 + 3 + 3,  # the second data set is the first
+        "fedgs.comparison": 7 + 7 + (2 + 2) + 2 + 3 + 3,  # the second data set is the first, both rates are the same
         "fedgs.hyperparameters": 4 + 2 * 2 + 2 * 2 + 4 * 2 * 2,
         "fedgs.time": 0,
         "fedsr.ring_idea": 2 * 2,
@@ -54,15 +54,18 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedacs.skewness": 5 * 4 + 5 + 5 * 3,
         "fedacs.comparison": 5 * (1 + 4 * 2 + 2 * 3 + 1) + 5 * (3 + 1) + 3 + 5 * 4 + (5 * 6 + 1),
         "fedacs.bandit": 5 * 2 + 3 * 4 + 5 * 3 + 5 * 2,
-        "fedgs.comparison": 17 * (4 + 2)
-        + 3 * 10
-        + 14 * 5
+        # four points, two in the final (no grid is extended), two further seeds; A and B; one rate; devices alike;
+        # printed rate; C; width
+        "fedgs.comparison": 17 * (4 + 2 + 2)
+        + 5 * 10
+        + 12 * 5
+        + 5
+        + 2 * (4 + 2 + 2 + 5)
         + 2
-        + 3 * (4 + 2)
-        + 3 * 5
+        + 3 * (4 + 2 + 2 + 5)
         + 3
-        + 3,  # four points, two in the final
-        "fedgs.hyperparameters": 4 * (4 + 2) + 5 * (8 + 11) + 4 * 4 * 4,
+        + 3,
+        "fedgs.hyperparameters": 4 * (4 + 2 + 2) + 5 * (8 + 11) + 4 * 4 * 4,
         "fedsr.ring_idea": 3 * 2 * 2 + 3 * 2 * 2,
         "fedsr.comparison": 4
         + 4
@@ -76,7 +79,7 @@ COUNTS: dict[str, dict[str, int]] = {
         "fedsr.images": 3 * 2 + 3 + 3 * 3 + 3 * 2 * 3 + 3 * 2 * 2 + 3 * 2 * 2,
     },
     "paper": {
-        "fedgs.comparison": 12 + 4 * 5 * 5 + 5 * 4 + 3 * 10 + 14 * 5 + 3 + 3 + 3 * 5,
+        "fedgs.comparison": 12 + 4 * 5 * 5 + 5 * 4 + 5 * 2 + 5 * 10 + 12 * 5 + (2 + 2 * 5) + 3 + 3 + 3 * 5,
         "fedsr.images": 3 * 2 + 3 + 3 * 3 + 3 * 8 + 3 * 5 * (5 * 6 + 1),
     },
 }

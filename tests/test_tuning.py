@@ -251,6 +251,55 @@ def test_a_final_is_scored_by_the_mean_of_its_last_rounds_and_a_diverged_one_los
     assert sweep.finals["score"].tolist() == pytest.approx([-np.inf, 0.525, 0.65])
 
 
+def test_a_winner_must_not_collapse_on_further_seeds(monkeypatch):
+    """The largest rate is best on the tuning seed and dead on one of two others."""
+
+    def execute(runs):
+        dead = {0.4: 1002}
+        rows = [
+            run.label
+            | {"seed": run.seed, "round": run.rounds}
+            | {"accuracy": 0.05 if dead.get(run.options["lr"]) == run.seed else run.options["lr"]}
+            for run in runs
+        ]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+    methods, grids = {"FedAvg": base(), "Other": base()}, {"FedAvg": {"lr": [0.1, 0.2, 0.4]}, "Other": {"lr": [0.3]}}
+    limits, final = {"lr": (0.1, 0.4)}, tuning.Final(rounds=20, further=2)
+    sweep = tuning.tune(methods, grids, [1000], limits=limits, final=final)
+    assert sweep.best == {"FedAvg": {"lr": 0.2}, "Other": {"lr": 0.3}}
+    found = sweep.checks[["method", "lr", "seed", "before", "stands"]].to_dict("split")["data"]
+    assert found == [
+        ["FedAvg", 0.4, 1001, 0.4, True],
+        ["FedAvg", 0.4, 1002, 0.4, False],
+        ["FedAvg", 0.2, 1001, 0.2, True],
+        ["FedAvg", 0.2, 1002, 0.2, True],
+    ]
+    shared = {name: {"lr": [0.1, 0.2, 0.4]} for name in methods}
+    together = tuning.tune(methods, shared, [1000], limits=limits, final=final, together=list(methods))
+    assert together.best == {name: {"lr": 0.2} for name in methods}
+    with pytest.raises(ValueError, match="only where the highest is best"):
+        tuning.tune(methods, grids, [1000], score="loss", final=final)
+
+
+def test_a_method_with_the_option_that_short_runs_tell_badly_sends_one_more_to_the_final(monkeypatch):
+    asked = invented(monkeypatch, lambda options: options["lr"] + options.get("server_lr", 0.0))
+    grids = {"Plain": {"lr": [0.1, 0.2, 0.3, 0.4]}, "Server": {"lr": [0.1, 0.2], "server_lr": [1.0, 2.0, 3.0, 4.0]}}
+    limits = {"lr": (0.1, 0.4), "server_lr": (1.0, 4.0)}
+    final = tuning.Final(rounds=9, apart="server_lr")
+    tuning.tune(
+        {name: Run("fedavgm" if name == "Server" else "fedavg", base().federation, 4, 0, {}, 1) for name in grids},
+        grids,
+        [1000],
+        limits=limits,
+        final=final,
+    )
+    longer = [run.options for run in asked if run.rounds == 9]
+    assert [options["lr"] for options in longer[:2]] == [0.4, 0.3]
+    assert [options["server_lr"] for options in longer[2:]] == [4.0, 3.0, 2.0]
+
+
 def test_methods_that_share_a_point_share_their_finalists(monkeypatch):
     asked = invented(monkeypatch, lambda options: {0.1: 0.5, 0.2: 0.7, 0.4: 0.6}[options["lr"]])
     both = {"One": base(), "Other": base()}

@@ -8,7 +8,8 @@ run without a finite score has diverged and is worse than any other; so is, wher
 not arrive at its target. Test samples are never used, and no result uses the tuning seeds.
 
 Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
-best points of every method run again, for longer, and the final decides.
+best points of every method run again, for longer, and the final decides. And what is best on one seed may lie beside a
+cliff: a network whose units have all died keeps a finite loss. So the winner may have to stand on further seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,13 +39,16 @@ class Final:
     """The last stage: the best `points` of each method, scored by the mean of the `last` measured rounds.
 
     They differ in the option `apart`, where a method has it: otherwise the two best may be neighbours in what short
-    runs tell well, and share a value of what short runs tell badly.
+    runs tell well, and share a value of what short runs tell badly. Such a method sends one more. The winner also runs
+    on this many `further` seeds, for the rounds of tuning: if its score there is less than half of what it was before,
+    the next of the final takes its place.
     """
 
     rounds: int
     last: int = 1
     points: int = 2
     apart: str | None = None
+    further: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,14 @@ class Sweep:
     """What was tried and what won.
 
     `scores` has one row per method, point and seed: options, score, and `extension`, which is 0 for the planned grid.
-    `finals` has the same for the longer runs of a `Final`, and no rows where there was none.
+    `finals` has the same for the longer runs of a `Final`, and `checks` for the winners on further seeds, with what
+    they scored `before` and whether that `stands`; neither has rows where there was none.
     """
 
     scores: pd.DataFrame
     best: dict[str, Point]
     finals: pd.DataFrame = field(default_factory=pd.DataFrame)
+    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def means(self) -> pd.DataFrame:
         """The score of each point, averaged over the tuning seeds."""
@@ -89,6 +95,10 @@ def tune(
 
     The methods `together` share one point, and hence their grid. A method with a single point needs no final.
     """
+    if final and final.further and score in LOWEST:
+        raise ValueError(
+            f"score={score!r}: half of a score says that a run has collapsed only where the highest is best"
+        )
     if missing := sorted(set(methods) - set(grids)):
         raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
     groups = {name: list(together) if name in together else [name] for name in methods}
@@ -106,8 +116,15 @@ def tune(
         return Sweep(scores, {name: _best(scores, groups[name], score) for name in methods})
     longer = {name: replace(methods[name], rounds=final.rounds) for name in finalists}
     finals = _scored(longer, finalists, seeds, score, 0, final.last).drop(columns="extension")
-    best = {name: _best(finals if name in finalists else scores, groups[name], score) for name in methods}
-    return Sweep(scores, best, finals)
+    ranked = {
+        name: _ranked(finals, groups[name], score) if name in finalists else [_best(scores, groups[name], score)]
+        for name in methods
+    }
+    if not final.further:
+        return Sweep(scores, {name: listed[0] for name, listed in ranked.items()}, finals)
+    further = [max(seeds) + 1 + extra for extra in range(final.further)]
+    checks, best = _standing(methods, groups, ranked, scores, further, score)
+    return Sweep(scores, best, finals, checks)
 
 
 def points(grid: Grid) -> list[Point]:
@@ -176,15 +193,52 @@ def _best(scores: pd.DataFrame, methods: list[str], score: str) -> Point:
     return best_point(of_methods, _options(of_methods), "score", lowest=score in LOWEST)
 
 
-def _leading(scores: pd.DataFrame, methods: list[str], score: str, final: Final) -> list[Point]:
-    """The points of these methods, which share them, that meet in the final; of equals the first."""
+def _ranked(scores: pd.DataFrame, methods: list[str], score: str, apart: str | None = None) -> list[Point]:
+    """The points of these methods, which share them, the best first, of equals the first; one for each value of the
+    option `apart`."""
     of_methods = scores[scores["method"].isin(methods)]
     options = _options(of_methods)
     means = of_methods.groupby(options, sort=False, as_index=False)["score"].mean()
     ordered = means.sort_values("score", ascending=score in LOWEST, kind="stable")
-    if final.apart in options:
-        ordered = ordered.drop_duplicates(final.apart)
-    return [{name: float(row[name]) for name in options} for _, row in ordered.head(final.points).iterrows()]
+    if apart in options:
+        ordered = ordered.drop_duplicates(apart)
+    return [{name: float(row[name]) for name in options} for _, row in ordered.iterrows()]
+
+
+def _leading(scores: pd.DataFrame, methods: list[str], score: str, final: Final) -> list[Point]:
+    """The points of these methods, which share them, that meet in the final."""
+    ranked = _ranked(scores, methods, score, final.apart)
+    return ranked[: final.points + (final.apart in ranked[0])]
+
+
+def _standing(
+    methods: Mapping[str, Run],
+    groups: Mapping[str, list[str]],
+    ranked: Mapping[str, list[Point]],
+    scores: pd.DataFrame,
+    seeds: Sequence[int],
+    score: str,
+) -> tuple[pd.DataFrame, dict[str, Point]]:
+    """What was checked on further seeds, and for each method the first of its ranked points that stands there, or else
+    the last. Methods that share a point fall together; one with a single point has no choice, and is not checked."""
+    place, frames = dict.fromkeys(methods, 0), []
+    open_ones = [name for name in methods if len(ranked[name]) > 1]
+    while open_ones:
+        tried = {name: [ranked[name][place[name]]] for name in open_ones}
+        found = _scored({name: methods[name] for name in open_ones}, tried, seeds, score, 0).drop(columns="extension")
+        before = [_at(scores, row["method"], tried[row["method"]][0]) for row in found.to_dict("records")]
+        frames.append(found.assign(before=before, stands=found["score"] >= 0.5 * np.array(before)))
+        fallen = set(frames[-1].loc[~frames[-1]["stands"], "method"])
+        open_ones = [name for name in open_ones if fallen & set(groups[name]) and place[name] + 1 < len(ranked[name])]
+        place |= {name: place[name] + 1 for name in open_ones}
+    best = {name: ranked[name][place[name]] for name in methods}
+    return pd.concat(frames, ignore_index=True), best
+
+
+def _at(scores: pd.DataFrame, method: str, point: Point) -> float:
+    """The mean score of a method's point."""
+    here = (scores["method"] == method) & (scores[list(point)] == pd.Series(point)).all(axis=1)
+    return float(scores.loc[here, "score"].mean())
 
 
 def _options(scores: pd.DataFrame) -> list[str]:

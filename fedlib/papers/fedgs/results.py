@@ -8,10 +8,14 @@ import pandas as pd
 from fedlib.judging import curves
 from fedlib.judging.statistics import estimate
 from fedlib.papers.fedgs.experiments.comparison import (
+    ALIKE,
     BASELINE,
     FEDGS,
+    FEW_INDEPENDENT,
+    INDEPENDENT,
     PRINTED_ROUNDS,
     RANDOM_GROUPS,
+    WRITERS,
     FactorySetting,
 )
 from fedlib.papers.fedgs.experiments.timing import (
@@ -144,23 +148,44 @@ def diverged_as_untrained(frame: pd.DataFrame) -> pd.DataFrame:
 
 def targets(frame: pd.DataFrame, last: int, rounds: int) -> dict[int, float]:
     """The target accuracy of each seed: 82% if the printed rounds are run, otherwise the same share of what FedAvg ends
-    with on this seed as in the table."""
+    with on this seed as in the table.
+
+    Where FedAvg has collapsed, to less than half of its median, it sets no target: the seed gets that of the median.
+    """
     baseline = frame[frame["method"] == BASELINE.name].sort_values("round").groupby("seed")["accuracy"]
     ends = baseline.apply(lambda accuracy: accuracy.tail(last).mean())
+    ends = ends.where(ends >= ends.median() / 2, ends.median())
     return {seed: PRINTED_TARGET if rounds >= PRINTED_ROUNDS else TARGET_SHARE * end for seed, end in ends.items()}
 
 
 def final_scores(frame: pd.DataFrame, last: int, rounds: int) -> pd.DataFrame:
     """One row per run as the ledger wants it: final scores, rounds to the target of its seed and rounds left when it
-    was reached, gain over FedAvg of the same seed."""
+    was reached, gain over FedAvg of the same seed; the mean accuracy of all rounds (`throughout`), and by how much the
+    last rounds are above those ten rounds before (`rise`)."""
     goals, keys = targets(frame, last, rounds), ["method", "data_set"]
     parts = [curves.final(runs, keys, last, goals[seed]) for seed, runs in frame.groupby("seed", sort=False)]
     scores = pd.concat(parts, ignore_index=True).assign(stage="final")
+    trained = frame[frame["round"] > 0].groupby([*keys, "seed"])["accuracy"]
+    before = frame[frame["round"] <= frame["round"].max() - 10].groupby([*keys, "seed"])["accuracy"]
+    runs = pd.MultiIndex.from_frame(scores[[*keys, "seed"]])
+    scores["throughout"] = trained.mean().reindex(runs).to_numpy()
+    scores["rise"] = (
+        scores["accuracy"] - before.agg(lambda accuracy: accuracy.tail(last).mean()).reindex(runs).to_numpy()
+    )
     baseline = scores[scores["method"] == BASELINE.name].set_index("seed")["accuracy"]
     scores["gain"] = scores["accuracy"] - scores["seed"].map(baseline)
     scores["rounds_left"] = rounds + 1 - scores["rounds_to_target"]
     scores["rounds_of_500"] = scores["rounds_to_target"] if rounds == PRINTED_ROUNDS else np.nan
     return scores
+
+
+def times_fewer(scores: pd.DataFrame) -> str:
+    """How many times as many rounds as FedGS FedAvg needs to its target, in words: the ratio of means, or a bound."""
+    runs = {name: scores[scores["method"] == name].set_index("seed") for name in (BASELINE.name, FEDGS)}
+    shared = runs[BASELINE.name].index.intersection(runs[FEDGS].index)
+    slow, fast = (runs[name].loc[shared] for name in (BASELINE.name, FEDGS))
+    bound = "" if fast["reached"].all() else "at most "
+    return f"{bound}{slow['rounds_to_target'].mean() / fast['rounds_to_target'].mean():.1f}"
 
 
 def server_leads(scores: pd.DataFrame, servers: list[str]) -> pd.DataFrame:
@@ -185,6 +210,7 @@ def table2(scores: pd.DataFrame) -> pd.DataFrame:
             "gain over FedAvg, points": "" if name == BASELINE.name else with_interval(100 * runs["gain"]),
             "loss": f"{runs['loss'].mean():.3f}",
             "rounds to target": f"{rounds}, {short} never" if short else rounds,
+            "late rise, points": f"{100 * runs['rise'].mean():+.1f}" if runs["rise"].notna().any() else "",
             "seeds": len(runs),
         }
     return pd.DataFrame(rows).T.rename_axis("method")
@@ -226,7 +252,8 @@ def _costs(setting: FactorySetting, sizes: np.ndarray | float) -> pd.DataFrame:
 def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame, methods: list[str]) -> pd.DataFrame:
     """Accuracy of these methods at the largest cost that all of them reach, seed by seed.
 
-    One row per seed, method and currency: rounds, sample gradients, transfers through the cloud.
+    One row per seed, method and currency: rounds, sample gradients, transfers through the cloud. It is the mean of the
+    last tenth of the rounds that this buys, at least of one, because the accuracy of a single round swings.
     """
     by_method = costs.set_index("method")
     by_round = frame[frame["method"].isin(methods)].set_index(["method", "seed", "round"])["accuracy"]
@@ -236,10 +263,16 @@ def at_equal_price(frame: pd.DataFrame, costs: pd.DataFrame, methods: list[str])
         prices = {name: 1.0 if column is None else by_method.loc[_payer(name), column] for name in methods}
         budget = min(last * price for price in prices.values())
         for (name, seed), curve in by_round.groupby(level=["method", "seed"], sort=False):
-            accuracy = curve.droplevel(["method", "seed"]).sort_index()
-            reached = float(np.interp(budget / prices[name], accuracy.index, accuracy))
+            bought = budget / prices[name]
+            reached = _mean_of_last_tenth(curve.droplevel(["method", "seed"]).sort_index(), bought)
             rows.append({"currency": currency, "price": budget, "method": name, "seed": seed, "accuracy": reached})
     return pd.DataFrame(rows)
+
+
+def _mean_of_last_tenth(accuracy: pd.Series, rounds: float) -> float:
+    """The mean accuracy of the last tenth of these rounds, read between measured rounds where it ends there."""
+    places = rounds - np.arange(max(1, round(rounds / 10)))
+    return float(np.interp(places, accuracy.index, accuracy).mean())
 
 
 def _payer(method: str) -> str:
@@ -272,6 +305,19 @@ def at_rates(tuned: pd.DataFrame, printed: pd.DataFrame, last: int) -> pd.DataFr
     )
 
 
+def lead_by_data(writers: pd.DataFrame, alike: pd.DataFrame) -> pd.DataFrame:
+    """The final scores with devices that are writers and with devices alike, of the seeds and rows that both have.
+
+    FedGS's rows with writers also have `more`: how much larger its lead over FedAvg is there than with devices alike.
+    """
+    keys = ["method", "seed"]
+    both = pd.concat([writers.assign(devices=WRITERS), alike.assign(devices=ALIKE)], ignore_index=True)
+    both = both[both.groupby(keys)["devices"].transform("nunique") == 2]
+    lead = both[both["method"] == FEDGS].pivot(index="seed", columns="devices", values="gain")
+    more = both["seed"].map(lead[WRITERS] - lead[ALIKE])
+    return both.assign(more=more.where((both["method"] == FEDGS) & (both["devices"] == WRITERS)))
+
+
 def networks(small: pd.DataFrame, wide: pd.DataFrame, round: int) -> pd.DataFrame:
     """Accuracy after this round with the small and with the wide network, of the rows and seeds that both have."""
     keys = ["method", "seed"]
@@ -284,12 +330,23 @@ def networks(small: pd.DataFrame, wide: pd.DataFrame, round: int) -> pd.DataFram
 # Proposition 2
 
 
+def relative_gradients(divergences: pd.DataFrame) -> pd.DataFrame:
+    """With `relative`: a batch's distance over the mean one of as many independent samples of the same seed and round,
+    so that neither its size nor the shrinking norm counts."""
+    by_round = divergences.pivot_table(index=["seed", "round"], columns="batch", values="gradient")
+    few = divergences["batch"].isin(["one device", FEW_INDEPENDENT])
+    places = pd.MultiIndex.from_frame(divergences[["seed", "round"]])
+    level = np.where(few, by_round[FEW_INDEPENDENT].reindex(places), by_round[INDEPENDENT].reindex(places))
+    return divergences.assign(relative=divergences["gradient"] / level)
+
+
 def gradient_table(divergences: pd.DataFrame) -> pd.DataFrame:
     """For reading: by kind of batch the mean divergence of classes and of gradients, the two terms of the bound, and
     the gradients round by round."""
     columns = {
         "divergence": "classes",
         "gradient": "gradient",
+        "relative": "gradient, independent ones of as many: 1",
         "same_classes": "first term, same classes",
         "other_classes": "second term, other classes",
     }

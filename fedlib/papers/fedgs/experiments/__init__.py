@@ -7,10 +7,12 @@
 """
 
 from fedlib.papers.fedgs.experiments.comparison import (
+    ALIKE,
     FEDGS,
     PRINTED_LR,
     RANDOM_GROUPS,
     SERVERS,
+    WRITERS,
     FactorySetting,
     Rates,
     at_rate,
@@ -47,10 +49,12 @@ from fedlib.papers.fedgs.experiments.sampling import (
 from fedlib.papers.fedgs.experiments.timing import RoundTiming, sweep
 
 __all__ = [
+    "ALIKE",
     "FEDGS",
     "PRINTED_LR",
     "RANDOM_GROUPS",
     "SERVERS",
+    "WRITERS",
     "FactorySetting",
     "Park",
     "Rates",

@@ -97,7 +97,7 @@ def gradients(divergences: pd.DataFrame) -> Figure:
     """Proposition 2: the divergence of gradients over the rounds, and against that of the classes."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
     for place, (kind, rows) in enumerate(divergences.groupby("batch", sort=False)):
-        look = {"color": COLOURS[place], "marker": "osD^"[place]}
+        look = {"color": COLOURS[place], "marker": "osD^v"[place]}
         by_round = rows.groupby("round")["gradient"]
         left.errorbar(by_round.mean().index, by_round.mean(), by_round.std().fillna(0), capsize=3, label=kind, **look)
         right.scatter(rows["divergence"], rows["gradient"], s=14, alpha=0.5, **look)
