@@ -33,7 +33,7 @@ def test_the_story_has_sentence_needs_comparisons_verdict_and_data(told, tmp_pat
     report(tmp_path / "reports" / "desk", CLAIM)
     story = told(CLAIM)
     assert "says     On CIFAR-10, the accuracy rises with the share of devices in a ring" in story
-    assert "share_rounds 40, has 40: met. a longer ring takes more steps per round" in story
+    assert "share_rounds 500, has 500: met. a longer ring takes more steps per round" in story
     assert story.count("  holds") == 6 and "share 0.1 to 0.2, iid" in story and "n 5" in story
     assert "verdict  reproduced" in story
     assert "found    6 hold, of 6; smallest effect 10" in story
@@ -44,7 +44,7 @@ def test_the_story_has_sentence_needs_comparisons_verdict_and_data(told, tmp_pat
 def test_what_is_not_met_stands_out_and_the_numbers_are_shown_all_the_same(told, tmp_path):
     report(tmp_path / "reports" / "quick", CLAIM, share_rounds=4)
     story = told(CLAIM)
-    assert "share_rounds 40, has 4: NOT MET" in story
+    assert "share_rounds 500, has 4: NOT MET" in story
     assert "verdict  not judged at this scale" in story
     assert story.count("  holds") == 6
 

@@ -64,11 +64,8 @@ def test_two_units_never_get_a_verdict(entry, tmp_path):
 def test_every_need_is_needed(entry):
     """A run that misses it by one is told so, and nothing else."""
     first = next(iter(entry.readings), "")
-    given = {
-        need.name: synthetic_claims.parameters(entry)[need.name]
-        for need in reading_needs(entry, first)
-        if need.name != UNITS
-    }
+    needs = [need for need in reading_needs(entry, first) if need.name != UNITS]
+    given = {need.name: need.value[0] if isinstance(need.value, list) else need.value for need in needs}
     decision = ledger.decide(entry, synthetic_claims.frame(entry, supports=True), given, first)
     for name, value in given.items():
         worse = given | {name: "something else" if isinstance(value, str) else value - 1}
