@@ -3,6 +3,7 @@
 import warnings
 from itertools import pairwise
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,7 +36,9 @@ def test_dots_are_products_with_the_transpose(rows, columns, depth, seed):
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=st.one_of(st.integers(1, 4), st.sampled_from([8, 12])), columns=st.integers(1, 70), depth=sizes, seed=seeds)
+@given(
+    rows=st.one_of(st.integers(1, 4), st.sampled_from([8, 12])), columns=st.integers(1, 110), depth=sizes, seed=seeds
+)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_outers_are_products_however_the_left_one_lies(transposed, rows, columns, depth, seed):
     rng = np.random.default_rng(seed)
@@ -57,6 +60,50 @@ def test_a_sum_is_rounded_once_a_term_and_lanes_are_added_by_halves():
     a4, b3 = np.tile(a, (4, 1)), np.tile(b, (3, 1))
     tiles.dots(a4.ctypes.data, 16, b3.ctypes.data, 16, found.ctypes.data, 3, 4, 3, 16)
     assert (found == lanes[0]).all()
+
+
+def called(tile, count):
+    """A function of `count` integers that calls a tile."""
+    names = ", ".join("abcdefgh"[:count])
+    scope = {"tile": tile}
+    exec(f"def call({names}): tile({names})", scope)
+    return numba.njit(scope["call"])
+
+
+def outer_sums(lanes, rng):
+    """c = a b: 48 columns, as two tiles of eight lanes or one of sixteen."""
+    a, b, c = matrix(rng, 4, 37), matrix(rng, 37, 48), np.empty((4, 48), np.float32)
+    tile = called(tiles._outer_tile(4, 3, lanes), 8)
+    for column in range(0, 48, 3 * lanes):
+        at = 4 * column
+        tile(a.ctypes.data, 37, 1, b.ctypes.data + at, 48, c.ctypes.data + at, 48, 37)
+    return c
+
+
+def table_sums(lanes, rng):
+    a, b, c = matrix(rng, 200), matrix(rng, 30, 16), np.empty((12, 16), np.float32)
+    starts, offsets, rows = rng.integers(0, 100, 12), rng.integers(0, 100, 30), 12 * lanes // 16
+    tile = called(tiles.table_tile(rows, 16 // lanes, lanes), 7)
+    for row in range(0, 12, rows):
+        first = starts[row:].ctypes.data
+        tile(a.ctypes.data, first, offsets.ctypes.data, 30, b.ctypes.data, c[row:].ctypes.data, 16)
+    return c
+
+
+def pooled_maxima(lanes, rng):
+    a, b, offsets = matrix(rng, 400), matrix(rng, 30, 3), rng.integers(0, 80, (30, 2))
+    c, which = np.empty((3, 16), np.float32), np.empty((3, 16), np.uint8)
+    tile = called(tiles.pooled_tile(3, lanes), 8)
+    for cell in range(0, 16, lanes):
+        to, pixel = c.ctypes.data + 4 * cell, which.ctypes.data + cell
+        tile(a.ctypes.data + 4 * cell, 200, offsets.ctypes.data, 30, b.ctypes.data, to, pixel, 16)
+    return np.stack([c, which])
+
+
+@pytest.mark.parametrize("tile", [outer_sums, table_sums, pooled_maxima])
+def test_wide_registers_give_the_digits_of_narrow_ones(tile):
+    narrow, wide = (tile(lanes, np.random.default_rng(0)) for lanes in (8, 16))
+    assert narrow.tobytes() == wide.tobytes()
 
 
 def test_exponentials_are_good_to_the_last_places():

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import fedlib  # noqa: F401  first: it pins numerics
 from fedlib.engine import convolution
@@ -72,6 +73,18 @@ def test_a_sample_has_the_same_bytes_in_any_batch(case):
     computed = convolution.outputs(net, flat, x)[1]
     for count in (1, 2, 5):
         assert torch.equal(convolution.outputs(net, flat, x[:count])[1], computed[:count])
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[4] <= 8])
+def test_few_outputs_give_the_digits_of_convolving_first_and_pooling_then(case):
+    """Which outputs share a register changes no digit; biases are zero, for they are added after the pooling."""
+    batch, height, width, channels, outputs, kernel, padding = case
+    net, x = network(channels, outputs, kernel, padding, True, False), drawn(batch, height, width, channels)
+    flat = layout.flatten(net)
+    layout.blocks(net)[0].view(flat)[:, -1] = 0
+    pooled = convolution.outputs(net, flat, x.movedim(-1, 1))[1]
+    apart = convolution.outputs(nn.Sequential(net[0]), flat, x.movedim(-1, 1))[1]
+    assert torch.equal(pooled, functional.max_pool2d(apart, 2))
 
 
 def identity() -> tuple[nn.Sequential, torch.Tensor]:
@@ -194,6 +207,36 @@ def test_the_gradient_of_a_whole_network_in_one_call_is_that_of_torch(name, coun
     computed, loss = convolution.gradient(net, layout.flatten(net), x, y, share)
     expected, value = expected_gradient(net, x, y, share)
     assert close(computed, expected) and loss == pytest.approx(value, rel=1e-5)
+
+
+class Untouched(TorchDispatchMode):
+    """No operation may take a parameter of the network itself."""
+
+    def __init__(self, net: nn.Sequential):
+        super().__init__()
+        self.places = {parameter.data_ptr() for parameter in net.parameters()}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        taken = [one for one in args if isinstance(one, torch.Tensor) and one.data_ptr() in self.places]
+        assert not taken, f"{function} takes a parameter of the network"
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, *UNUSUAL])
+def test_threads_that_share_a_network_leave_its_own_parameters_alone(name):
+    """Two threads that record operations on the same parameter can lock each other out for ever; weights travel as flat
+    vectors, and of the layers only shapes are read."""
+    net, sample = (NETWORKS | UNUSUAL)[name]
+    net = copy.deepcopy(net)  # whose form is not known yet
+    weights = layout.flatten(net)
+    x, y, share = minibatch(net, sample, 7)
+    with Untouched(net):
+        assert layout.blocks(net)[-1].stop == len(weights)
+        convolution.gradient(net, weights, x, y, share)
+        convolution.forward(net, weights, x)
+        convolution.objective_gradient(net, weights, x, lambda representation, logits: logits.sum())
+    with pytest.raises(AssertionError, match="takes a parameter"), Untouched(net):
+        layout.flatten(net)
 
 
 @pytest.mark.parametrize("name", UNUSUAL)

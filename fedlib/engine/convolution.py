@@ -175,7 +175,8 @@ def usual_network(layers: nn.Sequential, sample: tuple[int, int, int]) -> UsualN
         pools, rectifies = _follows(following)
         if not _is_usual(convolution, x, pools):
             return None
-        kernels = convolution.weight.permute(0, 2, 3, 1).shape
+        maps, channels, height, width = convolution.weight.shape
+        kernels = (maps, height, width, channels)
         forms.append(loops.form(tuple(x[0].movedim(0, -1).shape), kernels, convolution.padding[0], pools, rectifies))
         x = torch.empty(1, forms[-1].outputs, forms[-1].rows, forms[-1].columns)
     if not forms or not _are_dense([layer for layer, *_ in passes[len(forms) :]]):

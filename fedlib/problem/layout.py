@@ -34,11 +34,16 @@ def layers(network: nn.Sequential) -> list[nn.Linear | nn.Conv2d]:
 
 
 def blocks(network: nn.Sequential) -> list[Block]:
-    """One block for each layer with weights, in order."""
+    """One block for each layer with weights, in order.
+
+    From shapes alone. Threads ask for it, too, and two that record an operation on the same parameter for autograd can
+    lock each other out for ever: one holds torch's lock and waits for Python's, the other the other way round.
+    """
     blocks: list[Block] = []
     for layer in layers(network):
         start = blocks[-1].stop if blocks else 0
-        blocks.append(Block(start, layer.weight.shape[0], layer.weight[0].numel()))
+        outputs = layer.weight.shape[0]
+        blocks.append(Block(start, outputs, layer.weight.numel() // outputs))
     return blocks
 
 

@@ -22,7 +22,9 @@ import numpy as np
 from fedlib.engine.compiled import compiled
 from fedlib.engine.compiled.tiles import (
     LANES,
+    WIDE_LANES,
     max_of_four,
+    pooled_tile,
     sparse_lists_by_channel,
     sparse_lists_by_pixel,
     sparse_tile,
@@ -30,13 +32,17 @@ from fedlib.engine.compiled.tiles import (
 )
 
 # Pixels and outputs of a forward tile, and of the one for few outputs.
-TILE_PIXELS, TILE_OUTPUTS = 6, 2 * LANES
+TILE_OUTPUTS = 2 * LANES
+TILE_VECTORS = TILE_OUTPUTS // WIDE_LANES
+TILE_PIXELS = 12 // TILE_VECTORS  # twelve sums
 NARROW_PIXELS, NARROW_OUTPUTS = 8, LANES
+POOLED_OUTPUTS = 3  # of a tile that pools
 GROUP_PIXELS = 64  # small samples are processed together, up to this many pixels
 CACHED_CELLS = 64  # this many cells are processed at a time while a row of the kernels is in the first-level cache
 
-_forward_tile = table_tile(TILE_PIXELS, TILE_OUTPUTS // LANES)
-_narrow_tile = table_tile(NARROW_PIXELS, NARROW_OUTPUTS // LANES)
+_forward_tile = table_tile(TILE_PIXELS, TILE_VECTORS, WIDE_LANES)
+_narrow_tile = table_tile(NARROW_PIXELS, 1, LANES)
+_pooled_tile = pooled_tile(POOLED_OUTPUTS, WIDE_LANES)
 _max_8 = max_of_four(LANES)
 _lists_8, _lists_1 = sparse_lists_by_channel(LANES), sparse_lists_by_channel(1)
 
@@ -165,13 +171,12 @@ def _window_offsets(form):
 
 
 @compiled
-def _strips(weight):
-    """The kernels (outputs, height, width, channels) as tiles read them: (strips, depth, outputs of a tile).
+def _strips(weight, width):
+    """The kernels (outputs, height, width, channels) as tiles of `width` outputs read them: (strips, depth, width).
 
     A strip has zeros where there are fewer outputs; the depth counts the floats of a kernel.
     """
     outputs, depth = weight.shape[0], weight[0].size
-    width = TILE_OUTPUTS if outputs > NARROW_OUTPUTS else NARROW_OUTPUTS
     strips = np.zeros(((outputs + width - 1) // width, depth, width), np.float32)
     flat = weight.reshape(outputs, depth)
     for output in range(outputs):
@@ -229,18 +234,99 @@ def _add_bias(out, bias, rectified):
 
 
 @compiled
+def _columns_apart(form, x, planes):
+    """Copies one sample (height, width, channels) into `planes` of zeros: (rows, channels, even or odd columns, half a
+    row)."""
+    (height, width, channels), half = x.shape, planes.shape[3]
+    pixels, flat = x.reshape(-1), planes.reshape(-1)
+    for row in range(height):
+        for channel in range(channels):
+            for first in range(2):
+                plane = ((row + form.pad) * channels + channel) * 2 + (first + form.pad) % 2
+                to = plane * half + (first + form.pad) // 2
+                start = (row * width + first) * channels + channel
+                for column in range((width - first + 1) // 2):
+                    flat[to + column] = pixels[start + 2 * column * channels]
+
+
+@compiled
+def _offsets_in_planes(form, half):
+    """The offset of each float of a kernel's window from the start of its row in planes of columns apart: in the window
+    of a cell's left pixels, and in that of its right ones."""
+    channels, offsets = form.channels, np.empty((form.kernel_height * form.kernel_width * form.channels, 2), np.int64)
+    for row in range(form.kernel_height):
+        for column in range(form.kernel_width):
+            for channel in range(channels):
+                k = (row * form.kernel_width + column) * channels + channel
+                for right in range(2):
+                    plane = (row * channels + channel) * 2 + (column + right) % 2
+                    offsets[k, right] = plane * half + (column + right) // 2
+    return offsets
+
+
+@compiled
+def _forward_along_cells(form, x, weight, out, argmax):
+    """The convolution and its pooling for few outputs: lanes along them would be half empty, so they run along the
+    cells of a row. Each sum is made in the same order as by `_convolve`."""
+    width = (form.columns + WIDE_LANES - 1) // WIDE_LANES * WIDE_LANES
+    planes = np.zeros((form.height, form.channels, 2, width + form.kernel_width // 2 + 1), np.float32)
+    offsets, strips, line = _offsets_in_planes(form, planes.shape[3]), _strips(weight, POOLED_OUTPUTS), planes[0].size
+    maxima = np.empty((len(strips) * POOLED_OUTPUTS, width), np.float32)
+    pixels = np.empty(maxima.shape, np.uint8)
+    a, at, b, c, which = (
+        planes.ctypes.data,
+        offsets.ctypes.data,
+        strips.ctypes.data,
+        maxima.ctypes.data,
+        pixels.ctypes.data,
+    )
+    for sample in range(len(x)):
+        _columns_apart(form, x[sample], planes)
+        for row in range(form.rows):
+            for output in range(0, len(maxima), POOLED_OUTPUTS):
+                kernels = b + 4 * output * len(offsets)
+                for cell in range(0, width, WIDE_LANES):
+                    pixel, to = a + 4 * (2 * row * line + cell), output * width + cell
+                    _pooled_tile(pixel, line, at, len(offsets), kernels, c + 4 * to, which + to, width)
+            _turn(maxima, out[sample], row * form.columns, form.columns)
+            _turn(pixels, argmax[sample], row * form.columns, form.columns)
+
+
+@compiled
+def _turn(by_output, by_cell, first, count):
+    """Copies the beginning of (outputs, cells) into rows first ... first + count - 1 of (cells, outputs)."""
+    for cell in range(count):
+        for output in range(by_cell.shape[1]):
+            by_cell[first + cell, output] = by_output[output, cell]
+
+
+@compiled
 def forward(form: Form, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The convolution, with pooling and ReLU as `form` says: (samples, rows, columns, outputs).
 
     Also returns which of its four pixels each pooled cell's maximum comes from, for `backward`.
     """
-    samples, cells, group = len(x), form.rows * form.columns, _group_size(form, len(x))
+    samples, cells = len(x), form.rows * form.columns
     size, pooled = samples * cells * form.outputs, samples if form.cell_side == 2 else 0
     out = np.empty(size + LANES, np.float32)[:size].reshape(samples, cells, form.outputs)  # `_pool` may write beyond
     argmax = np.empty(size + LANES, np.uint8)[: pooled * cells * form.outputs].reshape(pooled, cells, form.outputs)
+    if form.cell_side == 2 and form.outputs <= NARROW_OUTPUTS:
+        _forward_along_cells(form, x, weight, out, argmax)
+    else:
+        _forward_along_outputs(form, x, weight, out, argmax)
+    for sample in range(samples):
+        _add_bias(out[sample], bias, form.rectified)
+    return out.reshape(samples, form.rows, form.columns, form.outputs), argmax
+
+
+@compiled
+def _forward_along_outputs(form, x, weight, out, argmax):
+    """The convolution, with its pooling if there is one, some samples at a time."""
+    samples, cells, group = len(x), form.rows * form.columns, _group_size(form, len(x))
     padded = np.zeros(group * form.height * form.width * form.channels, np.float32)
-    pixel_starts, offsets, strips = _cell_starts(form, group, 1, NARROW_PIXELS), _window_offsets(form), _strips(weight)
-    pixels, stride = cells * form.cell_side * form.cell_side, len(strips) * strips.shape[2]
+    pixel_starts = _cell_starts(form, group, 1, max(TILE_PIXELS, NARROW_PIXELS))
+    strips = _strips(weight, TILE_OUTPUTS if form.outputs > NARROW_OUTPUTS else NARROW_OUTPUTS)
+    offsets, pixels, stride = _window_offsets(form), cells * form.cell_side**2, len(strips) * strips.shape[2]
     unpooled = np.empty((len(pixel_starts), stride), np.float32)
     for first in range(0, samples, group):
         last = min(first + group, samples)
@@ -253,8 +339,6 @@ def forward(form: Form, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> 
             else:
                 for cell in range(cells):
                     _copy(sample_unpooled[cell, : form.outputs], out[sample, cell])
-            _add_bias(out[sample], bias, form.rectified)
-    return out.reshape(samples, form.rows, form.columns, form.outputs), argmax
 
 
 # ---------------------------------------------------------------- backward

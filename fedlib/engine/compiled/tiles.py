@@ -17,8 +17,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from fedlib.engine.compiled import compiled
+from fedlib.numerics import processor_flags
 
 LANES = 8  # floats in a vector register of AVX2
+# Floats in this processor's registers, for tiles whose lanes are sums of their own: their digits do not depend on it.
+WIDE_LANES = 2 * LANES if "avx512f" in processor_flags() else LANES
 
 _FLOAT, _INDEX, _BITS, _BYTE = ir.FloatType(), ir.IntType(64), ir.IntType(32), ir.IntType(8)
 
@@ -100,6 +103,19 @@ class _TileWriter:
             vector = self.builder.fadd(lower, upper)
         return vector
 
+    def maximum(self, values: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
+        """The maximum of some vectors, lane by lane, and as bytes which of them it is.
+
+        Of equal values the first wins. A NaN counts as the largest; of several NaNs the last wins.
+        """
+        builder, bytes_type = self.builder, ir.VectorType(_BYTE, values[0].type.count)
+        best, position = values[0], ir.Constant(bytes_type, [0] * bytes_type.count)
+        for index, value in enumerate(values[1:], 1):
+            better = builder.or_(builder.fcmp_ordered(">", value, best), builder.fcmp_unordered("uno", value, value))
+            best = builder.select(better, value, best)
+            position = builder.select(better, ir.Constant(bytes_type, [index] * bytes_type.count), position)
+        return best, position
+
     @contextlib.contextmanager
     def loop(self, first: ir.Value, last: ir.Value, step: int) -> Iterator[ir.Value]:
         with cgutils.for_range_slice(self.builder, first, last, _INDEX(step), _INDEX) as (index, _):
@@ -170,7 +186,7 @@ def _outer_tile(rows: int, columns: int, lanes: int):
     return tile
 
 
-def table_tile(rows: int, columns: int):
+def table_tile(rows: int, columns: int, lanes: int):
     """c[i, j] = sum_k a[starts[i] + offsets[k]] * b[k, j]: two tables say where the left matrix lies in a.
 
     A row of b has exactly `columns` vectors; the lanes run along j.
@@ -181,25 +197,62 @@ def table_tile(rows: int, columns: int):
         def codegen(context, builder, signature, arguments):
             a, starts, offsets, depth, b, c, c_row = arguments
             write = _TileWriter(builder)
-            sums = write.zero_sums(rows, columns, LANES)
+            sums = write.zero_sums(rows, columns, lanes)
             addresses = [
                 builder.add(a, builder.shl(builder.load(write.integer_pointer(starts, _INDEX(i))), _INDEX(2)))
                 for i in range(rows)
             ]
             with write.loop(_INDEX(0), depth, 1) as k:
                 offset = builder.load(write.integer_pointer(offsets, k))
-                b_start = builder.mul(k, _INDEX(columns * LANES))
-                right = [write.load(b, builder.add(b_start, _INDEX(LANES * j)), LANES) for j in range(columns)]
+                b_start = builder.mul(k, _INDEX(columns * lanes))
+                right = [write.load(b, builder.add(b_start, _INDEX(lanes * j)), lanes) for j in range(columns)]
                 for i in range(rows):
-                    left = write.broadcast(write.load(addresses[i], offset, 1), LANES)
+                    left = write.broadcast(write.load(addresses[i], offset, 1), lanes)
                     for j in range(columns):
                         write.add_product(left, right[j], sums[i][j])
             for i in range(rows):
                 for j in range(columns):
-                    write.store(builder.load(sums[i][j]), c, write.element(i, c_row, _INDEX(LANES * j)))
+                    write.store(builder.load(sums[i][j]), c, write.element(i, c_row, _INDEX(lanes * j)))
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 7), codegen
+
+    return tile
+
+
+def pooled_tile(outputs: int, lanes: int):
+    """Maxima of 2 x 2 pixels of a convolution, for some outputs and some cells of a row; the lanes run along the cells.
+
+    c[j, cell] = the maximum over pixel (y, x) of sum_k a[y * a_row + offsets[k, x] + cell] * b[k, j], and `argmax` says
+    which of the four pixels it comes from.
+    """
+
+    @typed_intrinsic
+    def tile(typing, a, a_row, offsets, depth, b, c, argmax, c_row):
+        def codegen(context, builder, signature, arguments):
+            a, a_row, offsets, depth, b, c, argmax, c_row = arguments
+            write = _TileWriter(builder)
+            sums = write.zero_sums(outputs, 4, lanes)
+            with write.loop(_INDEX(0), depth, 1) as k:
+                starts = [
+                    builder.load(write.integer_pointer(offsets, builder.add(builder.shl(k, _INDEX(1)), _INDEX(x))))
+                    for x in range(2)
+                ]
+                indices = [*starts, *(builder.add(start, a_row) for start in starts)]
+                pixels = [write.load(a, index, lanes) for index in indices]
+                for j in range(outputs):
+                    weight = builder.add(builder.mul(k, _INDEX(outputs)), _INDEX(j))
+                    weight = write.broadcast(write.load(b, weight, 1), lanes)
+                    for pixel, total in zip(pixels, sums[j], strict=True):
+                        write.add_product(weight, pixel, total)
+            for j in range(outputs):
+                best, which = write.maximum([builder.load(total) for total in sums[j]])
+                index = write.element(j, c_row, _INDEX(0))
+                write.store(best, c, index)
+                builder.store(which, write.byte_pointer(argmax, index, lanes), align=1)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 8), codegen
 
     return tile
 
@@ -322,24 +375,15 @@ def sparse_lists_by_pixel(typing, error, argmax, channels, step, lists, length, 
 
 
 def max_of_four(lanes: int):
-    """The maximum of the vectors at a, to its right, below and diagonally, and which of the four it is.
-
-    Of equal values the first wins. A NaN counts as the largest; of several NaNs the last wins.
-    """
+    """The maximum of the vectors at a, to its right, below and diagonally, and which of the four it is."""
 
     @typed_intrinsic
     def tile(typing, a, right, down, maximum, argmax):
         def codegen(context, builder, signature, arguments):
             a, right, down, maximum, argmax = arguments
-            write, bytes_type = _TileWriter(builder), ir.VectorType(_BYTE, lanes)
-            best, best_pixel = write.load(a, _INDEX(0), lanes), ir.Constant(bytes_type, [0] * lanes)
-            for pixel, index in enumerate((right, down, builder.add(right, down)), 1):
-                value = write.load(a, index, lanes)
-                better = builder.or_(
-                    builder.fcmp_ordered(">", value, best), builder.fcmp_unordered("uno", value, value)
-                )
-                best = builder.select(better, value, best)
-                best_pixel = builder.select(better, ir.Constant(bytes_type, [pixel] * lanes), best_pixel)
+            write = _TileWriter(builder)
+            indices = (_INDEX(0), right, down, builder.add(right, down))
+            best, best_pixel = write.maximum([write.load(a, index, lanes) for index in indices])
             write.store(best, maximum, _INDEX(0))
             builder.store(best_pixel, write.byte_pointer(argmax, _INDEX(0), lanes), align=1)
             return context.get_dummy_value()
@@ -350,8 +394,9 @@ def max_of_four(lanes: int):
 
 
 _dot_4x3, _dot_1x1 = _dot_tile(4, 3), _dot_tile(1, 1)
-_outer_4x3, _outer_4x1, _outer_1x1 = _outer_tile(4, 3, LANES), _outer_tile(4, 1, LANES), _outer_tile(1, 1, 1)
-_STRIP = 3 * LANES  # columns of _outer_4x3
+_outer_wide, _outer_4x3 = _outer_tile(4, 3, WIDE_LANES), _outer_tile(4, 3, LANES)
+_outer_4x1, _outer_1x1 = _outer_tile(4, 1, LANES), _outer_tile(1, 1, 1)
+_WIDE_STRIP, _STRIP = 3 * WIDE_LANES, 3 * LANES  # columns of _outer_wide and _outer_4x3
 
 
 @compiled
@@ -394,12 +439,18 @@ def outers(
             for i in range(0, m, 4):
                 i = min(i, m - 4)
                 _outer_4x1(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
-    else:
+    elif n < _WIDE_STRIP:
         for j in range(0, n, _STRIP):  # these columns of b stay in the cache
             j = min(j, n - _STRIP)
             for i in range(0, m, 4):
                 i = min(i, m - 4)
                 _outer_4x3(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
+    else:
+        for j in range(0, n, _WIDE_STRIP):
+            j = min(j, n - _WIDE_STRIP)
+            for i in range(0, m, 4):
+                i = min(i, m - 4)
+                _outer_wide(a + 4 * i * a_row, a_row, a_step, b + 4 * j, b_step, c + 4 * (i * c_row + j), c_row, depth)
 
 
 @typed_intrinsic
