@@ -43,10 +43,12 @@ def test_the_present_code_vouches_for_every_recorded_run():
 
 
 def test_methods_whose_code_is_new_begin_with_the_recorded_digits():
-    """A whole run of every kind was computed when the new code was accepted (`verify --accept`); here, one kind of each
+    """A run of every kind was computed when the new code was accepted (`verify --accept`); here, one kind of each
     method begins again."""
     new = verify.one_of_each_kind(verify.with_new_maker(LINES), kind=lambda run: re.split(r"[( ]", run.kind)[0])
-    differing = [result for result in verify.check_all(new, False, 1) if result.outcome in ("differs", "damaged")]
+    differing = [
+        result for result in verify.check_all(new, "first rounds", 1) if result.outcome in ("differs", "damaged")
+    ]
     assert [(result.run.kind, result.note) for result in differing] == []
 
 

@@ -236,17 +236,42 @@ def test_what_is_recorded_comes_out_again_by_its_first_rounds_and_whole(folders)
     recorded(toy_run(), toy_run(seed=1), toy_run("fedavg"))
     chosen = verify.one_of_each_kind(record.everything())
     assert sorted(run.kind.split("(")[0] for _, run in chosen) == ["fedavg", "fedprox"]
-    first = list(verify.check_all(chosen, whole=False, workers=1))
+    first = list(verify.check_all(chosen, "first rounds", workers=1))
     assert [(result.outcome, result.rows, result.of) for result in first] == [("equal", 3, 5)] * 2
-    whole = list(verify.check_all(list(record.everything()), whole=True, workers=1))
+    whole = list(verify.check_all(list(record.everything()), "whole", workers=1))
     assert [(result.outcome, result.rows) for result in whole] == [("equal", 5)] * 3
+
+
+@pytest.mark.parametrize(
+    ("run", "seconds", "rounds"),
+    [
+        (toy_run(), 59, None),
+        (toy_run(), 120, 2),
+        (Run("rexp3", DEAL, 8, 0, {"restart": 3}), 120, None),
+        (Run("fedacs", DEAL, 8, 0), 120, 2),
+        (Run("fedacs", DEAL, 8, 0, {"stop": 3}), 120, None),
+    ],
+    ids=["short", "long", "restarts", "never stops", "stops"],
+)
+def test_a_minute_of_a_long_run_is_enough_unless_its_method_changes_later(run, seconds, rounds):
+    recorded = pd.DataFrame({"round": range(5)})
+    assert verify.rounds_of(run, "beginning", recorded, seconds) == rounds
+    assert verify.rounds_of(run, "whole", recorded, seconds) is None
+
+
+def test_the_beginning_of_a_run_is_compared_with_as_much_of_its_record(folders):
+    recorded(toy_run())
+    line = replace(record.runs_of("toy")[toy_run().name], seconds=80.0, line="").sealed()
+    record.write_runs("toy", [line])
+    result = verify.check("toy", line, "beginning")
+    assert (result.outcome, result.rows, result.of) == ("equal", 4, 5)
 
 
 def test_a_broken_method_is_caught(folders, monkeypatch):
     recorded(toy_run(), toy_run("fedavg"))
     real = FedProx.round
     monkeypatch.setattr(FedProx, "round", lambda self, *given: {"weights": real(self, *given)["weights"] * 1.0000001})
-    outcomes = {run.kind.split("(")[0]: verify.check(paper, run, False) for paper, run in record.everything()}
+    outcomes = {run.kind.split("(")[0]: verify.check(paper, run, "first rounds") for paper, run in record.everything()}
     assert (outcomes["fedavg"].outcome, outcomes["fedprox"].outcome) == ("equal", "differs")
     assert "in round" in outcomes["fedprox"].note
     assert verify_cli.run([], Path()) == 1
@@ -256,14 +281,14 @@ def test_another_processor_or_library_is_forgiven_its_rounding_and_nothing_more(
     recorded(toy_run())
     line = replace(record.runs_of("toy")[toy_run().name], processor="another machine", line="").sealed()
     record.write_runs("toy", [line])
-    assert verify.check("toy", line, True).outcome == "equal"
+    assert verify.check("toy", line, "whole").outcome == "equal"
     real = FedProx.round
     monkeypatch.setattr(FedProx, "round", lambda self, *given: {"weights": real(self, *given)["weights"] * 1.000001})
-    near = verify.check("toy", line, True)
+    near = verify.check("toy", line, "whole")
     assert near.outcome == "equal within rounding"
     assert "another machine" in near.note
     monkeypatch.setattr(FedProx, "round", lambda self, *given: {"weights": real(self, *given)["weights"] * 1.1})
-    assert verify.check("toy", line, True).outcome == "differs"
+    assert verify.check("toy", line, "whole").outcome == "differs"
 
 
 def test_without_its_data_a_run_is_not_checked(folders):
@@ -275,7 +300,7 @@ def test_without_its_data_a_run_is_not_checked(folders):
     facts = {"seconds": 1.0, "partition": "p", "versions": versions.versions(), "processor": "x"}
     facts |= {"name": other.name, "kind": other.kind, "asked": other.asked, "maker": other.maker}
     record.add("toy", "desk", [(facts, b"round,loss\n0,1.5\n")], "0123abcd")
-    result = verify.check("toy", record.runs_of("toy")[other.name], False)
+    result = verify.check("toy", record.runs_of("toy")[other.name], "first rounds")
     assert (result.outcome, result.note) == ("not checked", "needs cifar100, which is not here")
 
 
@@ -368,7 +393,7 @@ def test_a_computation_is_kept_by_its_arguments_recorded_and_verified(folders):
     without_store(folders)
     pd.testing.assert_frame_equal(throws(Dice(), 3), first)
     assert CALLS == [3, 3]
-    result = verify.check("toy", record.runs_of("toy")[call.name], False)
+    result = verify.check("toy", record.runs_of("toy")[call.name], "first rounds")
     assert (result.outcome, result.rows) == ("equal", 2), "clock readings are not compared"
 
 

@@ -4,17 +4,23 @@ python -m fedlib verify                      the first rounds of each kind of ru
 python -m fedlib verify paper=fedsr          those of one paper
 python -m fedlib verify --sample 5           five whole runs, drawn at random
 python -m fedlib verify --all                all runs, whole: takes as long as computing them
-python -m fedlib verify --accept             after a change of code that should not change digits: if a whole run of a
-                                             kind gives equal digits, the present code is accepted for that kind
+python -m fedlib verify --accept             after a change of code that should not change digits: if a run of a kind
+                                             gives equal digits (whole; of a long one, the first minute), the present
+                                             code is accepted for that kind
 """
 
 import argparse
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedlib.commands import FAILED, FINE
 from fedlib.commands.record_cli import commit_of_code
 from fedlib.report.usage import UsageError, valid_names
+
+if TYPE_CHECKING:
+    from fedlib.runs.verify import Extent
 
 
 def run(words: list[str], root: Path) -> int:
@@ -25,19 +31,21 @@ def run(words: list[str], root: Path) -> int:
     if paper != "all" and paper not in record.papers():
         raise UsageError(f"paper={paper}: it has no recorded runs. {valid_names(['all', *record.papers()], paper)}")
     recorded = [(name, line) for name, line in record.everything() if paper in ("all", name)]
-    whole = options.all or options.accept or options.sample is not None
     if options.accept:
-        chosen = verify.one_of_each_kind(not_vouched_for(recorded), whole=True)
+        chosen, extent = verify.one_of_each_kind(not_vouched_for(recorded), whole=True), "beginning"
     elif options.sample is not None:
-        chosen = verify.at_random(recorded, options.sample)
+        chosen, extent = verify.at_random(recorded, options.sample), "whole"
+    elif options.all:
+        chosen, extent = recorded, "whole"
     else:
-        chosen = recorded if options.all else verify.one_of_each_kind(recorded)
+        chosen, extent = verify.one_of_each_kind(recorded), "first rounds"
     commit = commit_of_code("verify --accept") if options.accept else ""
-    checked = carry_out(chosen, whole)
-    if options.accept:
-        for result in checked:
-            if result.outcome == "equal":
-                record.accept(result.run, result.maker, commit)
+    checked = []
+    for result in carry_out(chosen, extent):
+        checked.append(result)
+        if options.accept and result.outcome == "equal":
+            record.accept(result.run, result.maker, commit)
+    checked.sort(key=lambda result: (result.paper, result.run.kind, result.run.name))
     print(table(checked))
     print(summary(checked, recorded))
     return FAILED if any(result.outcome in ("differs", "damaged") for result in checked) else FINE
@@ -75,16 +83,15 @@ def not_vouched_for(recorded: list) -> list:
     return [(paper, line) for paper, line in recorded if not record.is_vouched_for(line, line.task())]
 
 
-def carry_out(chosen: list, whole: bool) -> list:
-    """The outcomes in the order of kinds, with a progress bar meanwhile."""
+def carry_out(chosen: list, extent: "Extent") -> Iterator:
+    """The outcomes as they come, with a progress bar meanwhile."""
     from tqdm import tqdm
 
     from fedlib.runs import backends, verify
     from fedlib.runs.bars import quiet
 
     with tqdm(total=len(chosen), desc="verify", unit="run", leave=False, disable=quiet() or not chosen) as bar:
-        results = list(verify.check_all(chosen, whole, backends.cores(), bar.update))
-    return sorted(results, key=lambda result: (result.paper, result.run.kind, result.run.name))
+        yield from verify.check_all(chosen, extent, backends.cores(), bar.update)
 
 
 def table(checked: list) -> str:

@@ -6,6 +6,7 @@ another processor or another version of a library they must be equal within roun
 """
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +26,12 @@ from fedlib.runs.run import Run
 from fedlib.runs.simulation import Progress
 from fedlib.runs.store import Task
 
-MEASUREMENTS = 2  # after the start, of a run that is not recomputed whole
+MEASUREMENTS = 2  # after the start, at least, of a run that is not recomputed whole
+BEGINNING = 60  # recorded seconds: of a longer run, its first rounds up to here are enough to accept new code
+CHANGES = ("cap", "restart", "stop")  # options of methods that change their ways some rounds after the start
 RELATIVE, ABSOLUTE = 1e-3, 5e-4  # what rounding may change within a few rounds; a score moves by one sample in 2,000
 Outcome = Literal["equal", "equal within rounding", "differs", "damaged", "not checked"]
+Extent = Literal["first rounds", "beginning", "whole"]  # how much of a run is computed again
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def one_of_each_kind(
     whole: bool = False,
     kind: Callable[[RecordedRun], str] = attrgetter("kind"),
 ) -> list[tuple[str, RecordedRun]]:
-    """For each kind and each recorded maker, the fastest run: per measurement, or `whole`."""
+    """For each kind and each recorded maker, the fastest run: per measurement, or as a `whole`."""
     chosen: dict[tuple[str, str], tuple[float, str, RecordedRun]] = {}
     for paper, run in runs:
         price = run.seconds if whole else run.seconds / _steps(run.task())
@@ -76,19 +80,19 @@ def with_new_maker(runs: Iterable[tuple[str, RecordedRun]]) -> list[tuple[str, R
 
 def check_all(
     runs: list[tuple[str, RecordedRun]],
-    whole: bool,
+    extent: Extent,
     workers: int,
     count: Callable[[int], object] = lambda number: None,
 ) -> Iterator[VerifiedRun]:
     """Compute runs again, several at a time, and compare each; yields results as they are done."""
     if min(workers, len(runs)) <= 1:
         for paper, run in runs:
-            yield check(paper, run, whole)
+            yield check(paper, run, extent)
             count(1)
         return
     executor = start_pool(workers).executor
     try:
-        for future in as_completed([executor.submit(check, paper, run, whole) for paper, run in runs]):
+        for future in as_completed([executor.submit(check, paper, run, extent) for paper, run in runs]):
             yield future.result()
             count(1)
     except BaseException:
@@ -96,8 +100,8 @@ def check_all(
         raise
 
 
-def check(paper: str, run: RecordedRun, whole: bool) -> VerifiedRun:
-    """Compute a run again, whole or its beginning, and compare with its record."""
+def check(paper: str, run: RecordedRun, extent: Extent) -> VerifiedRun:
+    """Compute a run again, whole or in part, and compare with its record."""
     task, began = run.task(), time.perf_counter()
 
     def checked(outcome: Outcome, rows: int = 0, of: int = 0, note: str = "") -> VerifiedRun:
@@ -107,7 +111,7 @@ def check(paper: str, run: RecordedRun, whole: bool) -> VerifiedRun:
         recorded = record.records_of(paper, run)
         if task.name != run.name:
             return checked("damaged", note=f"its settings belong to the name {task.name}")
-        again = recompute(task, whole)
+        again = recompute(task, rounds_of(task, extent, recorded, run.seconds))
     except DamagedRecord as damage:
         return checked("damaged", note=str(damage))
     except data.DataNotFound:
@@ -117,15 +121,29 @@ def check(paper: str, run: RecordedRun, whole: bool) -> VerifiedRun:
     return checked(outcome, len(again), len(recorded), note)
 
 
-def recompute(task: Task, whole: bool) -> pd.DataFrame:
-    """The records of a run by the present code, as they would be read back; or the first of them."""
+def rounds_of(task: Task, extent: Extent, recorded: pd.DataFrame, seconds: float) -> int | None:
+    """How many rounds of a run to compute again; None for all of it.
+
+    A beginning is long enough to show whether new code gives the same digits, unless the method changes its ways later.
+    """
+    if extent == "whole" or not isinstance(task, Run):
+        return None
+    if extent == "first rounds":
+        return 0
+    if seconds <= BEGINNING or any(task.config["options"].get(option) is not None for option in CHANGES):
+        return None
+    return math.ceil(int(recorded["round"].iloc[-1]) * BEGINNING / seconds)
+
+
+def recompute(task: Task, rounds: int | None) -> pd.DataFrame:
+    """The records of a run by the present code, as they would be read back: all, or those of the first rounds."""
     progress = Progress()
 
     def halt(progress: Progress) -> None:
-        if len(progress.records) > MEASUREMENTS:
+        if len(progress.records) > MEASUREMENTS and rounds is not None and progress.round >= rounds:
             raise EnoughRounds
 
-    if whole or not isinstance(task, Run):
+    if rounds is None or not isinstance(task, Run):
         return tables.from_csv(tables.to_csv(task.compute()))
     with contextlib.suppress(EnoughRounds):
         task.compute(progress, halt)
