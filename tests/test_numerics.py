@@ -201,6 +201,11 @@ def test_what_mkl_would_choose_does_not_matter(as_it_is):
     assert simulated(MKL_CBWR="COMPATIBLE") == as_it_is
 
 
+def test_freed_memory_is_not_used(as_it_is):
+    """glibc overwrites whatever is freed. Compiled loops pass addresses on, which keeps no array alive."""
+    assert simulated(MALLOC_PERTURB_="165") == as_it_is
+
+
 @pytest.mark.parametrize(("library", "ours"), [("2", "1"), ("1", "3")])
 def test_the_number_of_threads_changes_no_byte(as_it_is, library, ours):
     assert simulated(OMP_NUM_THREADS=library, MKL_NUM_THREADS=library, FEDLIB_THREADS=ours) == as_it_is

@@ -273,21 +273,22 @@ def _forward_along_cells(form, x, weight, out, argmax):
     offsets, strips, line = _offsets_in_planes(form, planes.shape[3]), _strips(weight, POOLED_OUTPUTS), planes[0].size
     maxima = np.empty((len(strips) * POOLED_OUTPUTS, width), np.float32)
     pixels = np.empty(maxima.shape, np.uint8)
-    a, at, b, c, which = (
-        planes.ctypes.data,
-        offsets.ctypes.data,
-        strips.ctypes.data,
-        maxima.ctypes.data,
-        pixels.ctypes.data,
-    )
     for sample in range(len(x)):
         _columns_apart(form, x[sample], planes)
         for row in range(form.rows):
-            for output in range(0, len(maxima), POOLED_OUTPUTS):
-                kernels = b + 4 * output * len(offsets)
+            for strip in range(len(strips)):
                 for cell in range(0, width, WIDE_LANES):
-                    pixel, to = a + 4 * (2 * row * line + cell), output * width + cell
-                    _pooled_tile(pixel, line, at, len(offsets), kernels, c + 4 * to, which + to, width)
+                    to = strip * POOLED_OUTPUTS * width + cell
+                    _pooled_tile(
+                        planes.ctypes.data + 4 * (2 * row * line + cell),
+                        line,
+                        offsets.ctypes.data,
+                        len(offsets),
+                        strips.ctypes.data + 4 * strip * POOLED_OUTPUTS * len(offsets),
+                        maxima.ctypes.data + 4 * to,
+                        pixels.ctypes.data + to,
+                        width,
+                    )
             _turn(maxima, out[sample], row * form.columns, form.columns)
             _turn(pixels, argmax[sample], row * form.columns, form.columns)
 
