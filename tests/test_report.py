@@ -202,6 +202,8 @@ def test_formulas_become_mathml_and_what_cannot_stays_readable(page):
     assert "<mtable" in mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}")
     assert mathml(r"\lVert w \rVert^2").count('<mo fence="false" stretchy="false">&#x02016;</mo>') == 2
     assert mathml(r"\lvert w \rvert^2").count('<mo fence="false" stretchy="false">&#x0007C;</mo>') == 2
+    for norm in (r"\Big\lVert w \Big\rVert^2", r"\big\|w\big\|_2", r"\Bigl\| w \Bigr\|"):
+        assert mathml(norm).count('<mo fence="false" stretchy="false">&#x02016;</mo>') == 2
     assert mathml(r"\text{if } x < \frac{") == r'<code class="latex">\text{if } x &lt; \frac{</code>'
 
 

@@ -16,11 +16,13 @@ import pytest
 from fedlib import data
 from fedlib.judging import ledger
 from fedlib.problem.federation import federate
+from fedlib.report.maths import mathml
 from fedlib.report.notebooks import discover
 from fedlib.runs.simulation import simulate
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [notebook.path for notebook in discover(ROOT)]
+LESSONS = sorted((ROOT / "notebooks" / "course").glob("*.ipynb"))
 ENTRIES = [entry for paper in ledger.papers() for entry in ledger.load(paper).entries]
 
 
@@ -39,6 +41,15 @@ def shown_ids(path: Path) -> set[str]:
     return {entry["id"] for entry in about if "id" in entry} | {
         id for entry in about for id in entry.get("verdicts", [])
     }
+
+
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *LESSONS], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_formula_can_be_drawn(path):
+    for cell in nbformat.read(path, 4).cells:
+        if cell.cell_type == "markdown":
+            for formula in re.findall(r"\$\$(.+?)\$\$|\$(.+?)\$", cell.source, re.DOTALL):
+                drawn = mathml("".join(formula))
+                assert "\\" not in re.sub(r'alttext="[^"]*"', "", drawn), formula
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)

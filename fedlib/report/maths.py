@@ -6,13 +6,14 @@ import re
 from latex2mathml.converter import convert
 
 BARS = r"<mo>(&#x02016;|&#x0007C;)</mo>"  # of a norm or an absolute value; browsers stretch only the left one
+SIZED_NORM = r"\\[bB]igg?[lr]?\s*(?=\\(\||[lr][vV]ert))"  # the converter does not know norms with a size
 # The converter knows the aligned environments under these names only.
 SYNONYMS = {"aligned": "align*", "gathered": "align*", "equation": "", "equation*": "", "eqnarray": "align*"}
 
 
 def mathml(latex: str, display: bool = False) -> str:
     """One formula; if it cannot be converted, its LaTeX source is shown."""
-    source = re.sub(r"\\(begin|end)\{([a-z]+\*?)\}", _known_environment, latex).strip()
+    source = re.sub(r"\\(begin|end)\{([a-z]+\*?)\}", _known_environment, re.sub(SIZED_NORM, "", latex)).strip()
     try:
         drawn = convert(source, display="block" if display else "inline")
     except Exception:  # the converter raises many kinds, also IndexError and KeyError
