@@ -61,7 +61,7 @@ def run(workload, serve):
 def module(tmp_path, monkeypatch):
     """Contestants from source text."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(referee, "TURN_SECONDS", 1e-6)
+    monkeypatch.setattr(referee, "TURN_SECONDS", 1e-9)  # one round, however fast
     monkeypatch.setattr(referee, "WAKE_SECONDS", 0)
 
     def write(name: str, source: str, **options) -> Contestant:

@@ -89,7 +89,7 @@ def test_claims_read_columns_that_the_notebooks_write():
         "fedsr/fig9-leads": {"data_set", "epochs", "seed", "place", "lead"},
         "fedsr/fig10": {"data_set", "accuracy", "share", "partition"},
         "fedsr/fig10-gains": {"seed", "place", "gain", "counted"},
-        "fedsr/table4": {"accuracy", "method", "participation", "moment", "guess"},
+        "fedsr/table4": {"data_set", "accuracy", "method", "participation", "moment", "guess"},
     }
     for entry in (entry for entry in PAPER.entries if entry.kind == "claim"):
         for reading in entry.readings or [""]:
