@@ -35,7 +35,6 @@ MAY_BE_EMPTY = (  # all of them; none; none is given; MNIST only
     "fedgs.hyperparameters.left_out",
     *("fedgs.comparison.methods", "fedgs.comparison.close_rows", "fedacs.comparison.targets"),
     "fedsr.ring_idea.cnn_data",
-    "fedacs.comparison.oort_in",
     *("fedsr.comparison.few_partitions", "fedsr.images.control_data", "fedsr.images.check_again"),
     "fedsr.sensitivity.crowd_control",
 )

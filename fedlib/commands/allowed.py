@@ -169,7 +169,6 @@ ALLOWED: dict[str, Allowed] = {
     "left_out": Allowed(str, names=("n = <batch>, T = <iterations>",), pattern=CELL, lengths=(0, inf)),
     "start": Allowed(str, names=("xavier", "he", "default")),
     "rivals_in": Allowed(str, names=SKEWED_ENVIRONMENTS),
-    "oort_in": Allowed(str, names=SKEWED_ENVIRONMENTS, lengths=(0, inf)),
     # where a notebook means something else, or needs more
     "start.here.samples": Allowed(int, least=1, most=60000),
     **dict.fromkeys(("acfmo.mnist.targets", "acfmo.cifar10.targets"), ACCURACY),
@@ -202,7 +201,6 @@ RULES: dict[str, tuple[str, ...]] = {
         "poisoners <= clients",
         "poison_rounds <= rounds",
         "clients <= 2 * fixed_rounds * kappa",
-        "not set(oort_in) & set(rivals_in)",
     ),
     "fedacs.bandit": ("kappa <= min(0.05, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
