@@ -57,8 +57,14 @@ def test_a_decided_paper_counts_all_its_claims_and_audits():
     for paper in decided_papers(ROOT):
         counts = rows()[ledger.known_as(paper)].strip("| ").split(" | ")[-3:]
         for column, told in zip(findings.COLUMNS, counts, strict=True):
-            entries = [entry for entry in ledger.load(paper).entries if findings.column_of(entry) == column]
+            of_paper = ledger.load(paper).entries
+            entries = [entry for entry in of_paper if findings.column_of(entry.kind, entry.ours) == column]
             assert sum(int(part.split()[0]) for part in told.split(", ")) == len(entries), (paper, column)
+
+
+def test_audits_of_what_a_paper_does_not_say_are_among_our_questions():
+    assert [findings.column_of(kind, True) for kind in ("claim", "audit", "table")] == ["ours", "ours", "table"]
+    assert [findings.column_of(kind, False) for kind in ("claim", "audit", "table")] == ["claim", "audit", "table"]
 
 
 def test_only_what_was_said_as_a_finding_counts():

@@ -275,6 +275,18 @@ def test_the_index_counts_claims_and_audits_by_paper_and_in_total(overview):
     }
 
 
+def test_the_index_counts_what_a_paper_does_not_say_among_our_questions(tmp_path):
+    (tmp_path / "executed").mkdir()
+    lines = [line("toy/audit-a", "audit", "holds"), line("toy/audit-b", "audit", "does not hold", ours=True)]
+    (tmp_path / "ledger.json").write_text(json.dumps([*lines, line("toy/claim", "claim", "reproduced", ours=True)]))
+    markup = index.write(tmp_path).read_text()
+    rows = {a["id"]: a["data-kind"] for a in Elements(markup).all("tr") if a.get("class") == "entry"}
+    assert list(rows.values()) == ["audit", "our question", "our question"]
+    links = [a for a in Elements(markup).all("a") if a.get("data-verdict") and a["data-paper"] == "toy"]
+    counted = {(a["data-kind"], a["data-verdict"]) for a in links}
+    assert counted == {("audit", "holds"), ("our question", "does not hold"), ("our question", "reproduced")}
+
+
 def test_without_a_comparable_number_the_index_says_so_instead_of_an_empty_picture(tmp_path):
     (tmp_path / "executed").mkdir()
     (tmp_path / "ledger.json").write_text(json.dumps([printed("toy/fig1", "figure", CELLS[3:])]))

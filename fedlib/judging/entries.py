@@ -76,7 +76,7 @@ class Entry:
     needs: tuple[Need, ...] = ()
     readings: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> options, `data`, `needs` that differ
     note: str = ""
-    ours: bool = False  # a question the paper does not ask
+    ours: bool = False  # a question the paper does not ask; an audit that tests no sentence, number or formula of it
 
     def tolerance_of(self, deviation: float) -> float:
         """How far from the printed number still counts as a match, in printed units."""

@@ -15,7 +15,7 @@ from fedlib.report.notebooks import Notebook, cells, discover
 from fedlib.report.verdicts import LOOKS, PLURALS
 
 BEGIN, END = "<!-- findings: written by `python -m fedlib findings` -->", "<!-- end of findings -->"
-COLUMNS = ("claim", "ours", "audit")  # what the paper claims, what only we ask, audits of its arithmetic
+COLUMNS = ("claim", "ours", "audit")  # what the paper claims, what only we ask, audits of what it says
 FEATURED, PICTURE = "acfmo", "docs/finding.png"  # the paper whose picture README.md shows, and where it lies
 OPEN = "Not decided yet: its long runs are not on record, and its pages show the quick scale."
 
@@ -45,11 +45,16 @@ def picture(root: Path, paper: str) -> tuple[bytes, str]:
 def table(root: Path, decided: Iterable[str], folder: str = ".") -> str:
     """One row per paper: what was found, how often claims, our own questions and audits got each verdict, a link.
 
+    Audits that ask what the paper does not say are among our questions.
+
     The table is for a file in this folder of the workbook. Beside the notebooks, whose pages lead from one to the next,
     it links to the first of a paper; elsewhere to their folder.
     """
     papers = _by_paper(root)
-    rows = ["| paper | does it hold up? | its claims | our questions | audits |", "|---|---|---|---|---|"]
+    rows = [
+        "| paper | does it hold up? | its claims | our questions | audits of what it says |",
+        "|---|---|---|---|---|",
+    ]
     rows += [_row(root / folder, paper, papers[paper], paper in decided) for paper in papers]
     done = sum(paper in decided for paper in papers)
     begun = f"{done} of {len(papers)} papers are decided so far.\n\n" if done < len(papers) else ""
@@ -77,15 +82,15 @@ def _row(folder: Path, paper: str, notebooks: list[Notebook], decided: bool) -> 
     if not decided:
         return f"| {link} | {OPEN} | | | |"
     verdicts = {about["id"]: about["verdict"] for about, _ in marks(saved) if about.get("role") == "verdict"}
-    columns = {entry.id: column_of(entry) for entry in ledger.load(paper).entries}
+    columns = {entry.id: column_of(entry.kind, entry.ours) for entry in ledger.load(paper).entries}
     counts = [Counter(verdict for id, verdict in verdicts.items() if columns[id] == column) for column in COLUMNS]
     told = [", ".join(_counted(verdict, count[verdict]) for verdict in LOOKS if count[verdict]) for count in counts]
     return f"| {link} | {' '.join(sentence(saved).split())} | {' | '.join(told)} |"
 
 
-def column_of(entry: ledger.Entry) -> str:
-    """Where the table counts an entry's verdict."""
-    return "ours" if entry.kind == "claim" and entry.ours else entry.kind
+def column_of(kind: str, ours: bool) -> str:
+    """Where the table counts an entry of this kind: claims and audits apart from those that only we ask."""
+    return "ours" if ours and kind in COLUMNS else kind
 
 
 def _counted(verdict: str, count: int) -> str:

@@ -29,6 +29,7 @@ JUDGED = {
     "claim": ("reproduced", "contradicted", "undecided", ledger.NOT_JUDGED),
     "audit": ("holds", "does not hold"),
 }
+OURS = "our question"  # a claim or an audit that the paper does not make: counted apart
 THUMBNAIL = (480, 320)
 
 
@@ -111,10 +112,17 @@ def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], p
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
         "compared": _counts(entry["verdict"] for entry in drawn if entry["cells"]),
-        "claims": _counts(entry["verdict"] for entry in of_paper if entry["kind"] == "claim"),
-        "audits": _counts(entry["verdict"] for entry in of_paper if entry["kind"] == "audit"),
+        "claims": _counts(entry["verdict"] for entry in of_paper if _group(entry) == "claim"),
+        "audits": _counts(entry["verdict"] for entry in of_paper if _group(entry) == "audit"),
+        "questions": _counts(entry["verdict"] for entry in of_paper if _group(entry) == OURS),
         "exhibits": [_exhibit(folder, alike, pages) for alike in shown],
     }
+
+
+def _group(entry: dict[str, Any]) -> str:
+    """What an entry is counted as: its kind, or a question of ours."""
+    column = findings.column_of(entry["kind"], entry["ours"])
+    return OURS if column == "ours" else column
 
 
 def _finding(pages: list[Page]) -> str:
@@ -174,6 +182,7 @@ def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, An
     searched += [label, *(part["label"] for part in entry["cells"] + entry["comparisons"])]
     compared, apart = verdicts.cells(entry), verdicts.cells(entry, (ledger.NOT_COMPARABLE, ledger.NOT_RUN))
     return entry | {
+        "group": _group(entry),
         "slug": slug,
         "label": label,
         "href": _link(entry["id"], pages),
@@ -195,8 +204,9 @@ def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, An
 
 
 def _glance(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """How often claims and audits got each verdict: columns (kind, verdict), and their counts by paper and in total."""
-    counter = Counter((entry["paper"], entry["kind"], entry["verdict"]) for entry in entries)
+    """How often the papers' claims and the audits of what they say got each verdict: columns (kind, verdict), and their
+    counts by paper and in total."""
+    counter = Counter((entry["paper"], _group(entry), entry["verdict"]) for entry in entries)
     columns = [(kind, verdict) for kind in JUDGED for verdict in JUDGED[kind]]
     columns += [("audit", ledger.NOT_RUN)] if any(key[1:] == ("audit", ledger.NOT_RUN) for key in counter) else []
     papers = dict.fromkeys(entry["paper"] for entry in entries if entry["kind"] in JUDGED)
@@ -209,7 +219,7 @@ def _totals(entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
     return {
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
-        "kinds": sorted({entry["kind"] for entry in entries}),
+        "kinds": sorted({_group(entry) for entry in entries}),
         "verdicts": [verdict for verdict, _ in _counts(entry["verdict"] for entry in entries)],
         "failed": [page for page in pages if page.about.get("error")],
     }

@@ -36,9 +36,9 @@ LOOKS = {
     "holds": (
         "good",
         "✓",
-        "The paper's own arithmetic agrees; for a comparison: it came out as claimed, beyond chance.",
+        "What is audited stands; for a comparison: it came out as claimed, beyond chance.",
     ),
-    "does not hold": ("bad", "✗", "The paper's own numbers or formulas contradict each other."),
+    "does not hold": ("bad", "✗", "What is audited, mostly a sentence, number or formula of the paper, fails."),
     "reversed": ("bad", "✗", "This comparison came out the other way, beyond chance."),
     "regenerated": ("calm", "●", "Drawn from our runs; the paper prints no numbers to compare with."),
     "redrawn": ("calm", "✎", "A diagram, redrawn."),
