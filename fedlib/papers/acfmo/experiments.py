@@ -85,8 +85,8 @@ def _local_options(algorithm: str, local: dict[str, int]) -> dict[str, int]:
 
 
 def papers_rates(federation: dict[str, Any], batch: int) -> dict[str, dict[str, Point]]:
-    """The paper's step sizes for all, by what alpha_l / n_i multiplies: alpha_g^0 at the server, alpha_l / n_i for local
-    steps and FedGH's head.
+    """The paper's step sizes for all, by what alpha_l / n_i multiplies: alpha_g^0 at the server, alpha_l / n_i for
+    local steps and FedGH's head.
 
     We train with mean gradients. A sum over a batch is `batch` times as long, one over a device's samples n_i times.
     All devices hold equally many samples, so that each set is one rate for all.
@@ -124,15 +124,13 @@ def tune(
     score = mean_rounds_to(list(targets)) if targets else "accuracy"
     sweeps = {}
     for level in levels:
-        methods = {
-            name: run(name, federation, rounds, 0, local, every, participation=level / 100) for name in METHODS
-        }
+        methods = {name: run(name, federation, rounds, 0, local, every, participation=level / 100) for name in METHODS}
         sweeps[level] = tuning.tune(methods, grids, list(seeds), score, last=last)
     return sweeps
 
 
 def mean_rounds_to(targets: list[float]) -> Callable[[pd.DataFrame], float]:
-    """The cost of a run in rounds to these accuracies, averaged; one more than it had for each that it does not reach."""
+    """The cost of a run: rounds to these accuracies, averaged; one more than it had for each that it does not reach."""
     return lambda run: float(np.mean([curves.rounds_to(run, target)[0] for target in targets]))
 
 

@@ -84,7 +84,7 @@ def by_reading(page: str, line: Callable[[str], dict[str, Any]]) -> pd.DataFrame
 
 
 def _moments_and_rates(reading: str) -> tuple[str, str]:
-    """"this round's moments, each tuned" in its two parts."""
+    """ "this round's moments, each tuned" in its two parts."""
     moments, _, rates = reading.partition(", ")
     return moments, rates
 
