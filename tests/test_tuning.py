@@ -370,7 +370,7 @@ def test_a_score_can_be_a_cost_of_a_runs_records_of_which_the_lowest_is_best(mon
     invented_curves(monkeypatch, curves)
     sweep = tuning.tune(
         {"FedAvg": base()},
-        {"FedAvg": {"lr": [0.1, 0.3, 1.0]}},
+        {"FedAvg": {"lr": [0.03, 0.1, 0.3, 1.0]}},
         [1000],
         lambda run: float((run["accuracy"] < 0.5).sum()),
     )
