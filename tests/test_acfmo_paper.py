@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from fedlib.judging import checks
+from fedlib.judging import checks, ledger
 from fedlib.papers.acfmo import audits, experiments, pictures, results
 
 FEDERATION = experiments.federation_options("mnist_hog", 40, 0.5, 0.01)
@@ -207,15 +207,18 @@ def test_baselines_stand_beside_print_for_each_reading_of_the_papers_rate():
 
 def test_verdicts_stand_by_claim_and_step_sizes_and_by_reading_of_the_equations():
     def line(id):
-        told = [
-            f"{moments}, {rates}" for rates in ("each tuned", "the paper's rate, sums") for moments in ("one", "two")
-        ]
+        rates = ["each tuned", "the paper's rate, sums"]
+        told = rates if "same" in id else [f"{moments}, {name}" for name in rates for moments in results.MOMENTS]
         return {"readings": [{"reading": reading, "verdict": reading.upper()} for reading in told]}
 
     table = results.by_reading("mnist", line)
-    claim = table.index[0][0]
-    assert table.columns.tolist() == ["one", "two"]
-    assert table.loc[(claim, "the paper's rate, sums"), "two"] == "TWO, THE PAPER'S RATE, SUMS"
+    assert table.columns.tolist() == list(results.MOMENTS)
+    best, same = (ledger.load("acfmo").entry(f"acfmo/claim-{name}-mnist").statement for name in ("best", "same"))
+    assert (
+        table.loc[(best, "the paper's rate, sums"), "this round's moments"]
+        == "THIS ROUND'S MOMENTS, THE PAPER'S RATE, SUMS"
+    )
+    assert table.loc[(same, "each tuned")].tolist() == 3 * ["EACH TUNED"]
 
 
 def test_features_stand_beside_their_optimum_and_print():

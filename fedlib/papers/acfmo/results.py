@@ -14,6 +14,7 @@ from fedlib.runs.tuning import Sweep
 
 HALF_A_POINT = 0.005  # what rounding to whole percent hides
 STRONGEST = ("FedALA", "FedDBE")  # of the rivals, in print
+MOMENTS = ("Eqs. (4) to (9) as printed", "this round's moments", "unnormalised moments")  # READINGS, as claims say it
 PAPERS_RATES = (PAPERS, BATCH_SUMS, DEVICE_SUMS)
 
 # What travels between a device and the server in a round, in vectors of the model's size: method -> down, up, what
@@ -72,21 +73,22 @@ def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:
 
 def by_reading(page: str, line: Callable[[str], dict[str, Any]]) -> pd.DataFrame:
     """The verdicts on the claims of a page: a row for each claim and its step sizes, a column for each reading of Eqs.
-    (4) to (9); `line` gives the ledger's line of an id."""
+    (4) to (9); `line` gives the ledger's line of an id. A claim in which ACFMO has no part is the same in all columns.
+    """
     claims = [entry for entry in ledger.load("acfmo").entries if entry.kind == "claim" and entry.page == page]
     cells = {
-        (entry.statement, *_moments_and_rates(told["reading"])): told["verdict"]
+        (entry.statement, rates, moments): told["verdict"]
         for entry in claims
         for told in line(entry.id)["readings"]
+        for rates, moments in _rates_and_moments(told["reading"])
     }
-    table = pd.Series(cells).unstack(level=1, sort=False).fillna("")
-    return table.rename_axis(["claim", "step sizes"])
+    return pd.Series(cells).unstack(sort=False).fillna("").rename_axis(["claim", "step sizes"])
 
 
-def _moments_and_rates(reading: str) -> tuple[str, str]:
-    """ "this round's moments, each tuned" in its two parts."""
+def _rates_and_moments(reading: str) -> list[tuple[str, str]]:
+    """ "this round's moments, each tuned" in its two parts, the second first; without the first part, with each."""
     moments, _, rates = reading.partition(", ")
-    return moments, rates
+    return [(rates, moments)] if moments in MOMENTS else [(reading, each) for each in MOMENTS]
 
 
 # Of the runs
