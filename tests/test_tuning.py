@@ -42,6 +42,20 @@ def invented(monkeypatch, landscape) -> list[Run]:
     return asked
 
 
+def invented_curves(monkeypatch, accuracies: dict[float, list[float]]) -> None:
+    """Stand in for training: the accuracies of a run, round by round, follow from its rate."""
+
+    def execute(runs):
+        rows = [
+            run.label | {"seed": run.seed, "round": round, "accuracy": accuracy}
+            for run in runs
+            for round, accuracy in enumerate(accuracies[run.options["lr"]])
+        ]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+
+
 def peak(at: float):
     return lambda options: -abs(np.log(options["lr"] / at))
 
@@ -349,3 +363,25 @@ def test_where_speed_is_the_score_the_soonest_arrival_wins_and_who_never_arrives
     sweep = tuning.tune({"FedAvg": race}, {"FedAvg": {"lr": list(rounds)}}, [1000], score=tuning.SPEED)
     assert sweep.best == {"FedAvg": {"lr": 0.2}}
     assert sweep.scores["score"].tolist() == [9, 4, np.inf, np.inf]
+
+
+def test_a_score_can_be_a_cost_of_a_runs_records_of_which_the_lowest_is_best(monkeypatch):
+    curves = {0.03: 3 * [0.0], 0.1: [0.0, 0.9, 0.9], 0.3: [0.9, 0.9, 0.2], 1.0: 3 * [0.0]}
+    invented_curves(monkeypatch, curves)
+    sweep = tuning.tune(
+        {"FedAvg": base()},
+        {"FedAvg": {"lr": [0.03, 0.1, 0.3, 1.0]}},
+        [1000],
+        lambda run: float((run["accuracy"] < 0.5).sum()),
+    )
+    assert sweep.scores["score"].tolist() == [3, 1, 1, 3]
+    assert sweep.best == {"FedAvg": {"lr": 0.1}}, "of equals the first"
+
+
+def test_a_measurement_counts_as_the_mean_of_its_last_rounds(monkeypatch):
+    """The last round alone would choose the run that happens to be up."""
+    curves = {0.03: 3 * [0.0], 0.1: 3 * [0.6], 0.3: [0.2, 0.2, 0.9], 1.0: 3 * [0.0]}
+    invented_curves(monkeypatch, curves)
+    grid = {"FedAvg": {"lr": [0.03, 0.1, 0.3, 1.0]}}
+    assert tuning.tune({"FedAvg": base()}, grid, [1000]).best == {"FedAvg": {"lr": 0.3}}
+    assert tuning.tune({"FedAvg": base()}, grid, [1000], last=3).best == {"FedAvg": {"lr": 0.1}}

@@ -5,14 +5,15 @@ samples held out; the point with the best mean score on these wins. If a winning
 grid gets one more value there, at the same ratio as the last two but within the option's limits, and so on, twice at
 most. Methods that are to differ in one thing only can share a point: the one with the best mean score of them all. A
 run without a finite score has diverged and is worse than any other; so is, where speed is the score, a run that does
-not arrive at its target. Test samples are never used, and no result uses the tuning seeds.
+not arrive at its target. Test samples are never used, and no result uses the tuning seeds. A score is a measurement, or
+a cost: a function of a run's records, of which the lowest is best.
 
 Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
 best points of every method run again, for longer, and the final decides. And what is best on one seed may lie beside a
 cliff: a network whose units have all died keeps a finite loss. So the winner may have to stand on further seeds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -32,6 +33,7 @@ LOWEST = (*FALLING, SPEED)  # scores of which the lowest is best
 Grid = Mapping[str, Sequence[float]]  # option -> values to try
 Limits = Mapping[str, tuple[float, float]]  # option -> least and largest value that an extension may reach
 Point = dict[str, float]
+Score = str | Callable[[pd.DataFrame], float]  # a measurement, or a cost
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,18 @@ def tune(
     methods: Mapping[str, Run],
     grids: Mapping[str, Grid],
     seeds: Sequence[int],
-    score: str = "accuracy",
+    score: Score = "accuracy",
     limits: Limits | None = None,
     together: Sequence[str] = (),
     final: Final | None = None,
+    last: int = 1,
 ) -> Sweep:
     """The best point of each method's grid; each method is given as a run, whose other options stay as they are.
 
-    The methods `together` share one point, and hence their grid. A method with a single point needs no final.
+    A measurement counts as its mean over the `last` measured rounds. The methods `together` share one point, and hence
+    their grid. A method with a single point needs no final.
     """
-    if final and final.further and score in LOWEST:
+    if final and final.further and _lowest_is_best(score):
         raise ValueError(
             f"score={score!r}: half of a score says that a run has collapsed only where the highest is best"
         )
@@ -103,12 +107,12 @@ def tune(
         raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
     groups = {name: list(together) if name in together else [name] for name in methods}
     tried = {name: points(grids[name]) for name in methods}
-    frames = [_scored(methods, tried, seeds, score, extension=0)]
+    frames = [_scored(methods, tried, seeds, score, 0, last)]
     for extension in range(1, EXTENSIONS + 1):
         beyond = {name: _beyond(methods[name], frames, groups[name], score, limits or {}) for name in methods}
         if not any(beyond.values()):
             break
-        frames.append(_scored(methods, beyond, seeds, score, extension))
+        frames.append(_scored(methods, beyond, seeds, score, extension, last))
     scores = pd.concat(frames, ignore_index=True)
     finalists = {name: _leading(scores, groups[name], score, final) for name in methods} if final else {}
     finalists = {name: listed for name, listed in finalists.items() if len(listed) > 1}
@@ -123,7 +127,7 @@ def tune(
     if not final.further:
         return Sweep(scores, {name: listed[0] for name, listed in ranked.items()}, finals)
     further = [max(seeds) + 1 + extra for extra in range(final.further)]
-    checks, best = _standing(methods, groups, ranked, scores, further, score)
+    checks, best = _standing(methods, groups, ranked, scores, further, score, last)
     return Sweep(scores, best, finals, checks)
 
 
@@ -145,7 +149,7 @@ def _scored(
     methods: Mapping[str, Run],
     tried: Mapping[str, list[Point]],
     seeds: Sequence[int],
-    score: str,
+    score: Score,
     extension: int,
     last: int = 1,
 ) -> pd.DataFrame:
@@ -157,12 +161,19 @@ def _scored(
         for seed in seeds
     ]
     keys = _keys(runs)
-    ends = study.execute(runs).groupby(keys, sort=False, dropna=False).tail(last).reset_index(drop=True)
+    of_each = study.execute(runs).groupby(keys, sort=False, dropna=False)
+    if callable(score):
+        return of_each.apply(score, include_groups=False).rename("score").reset_index().assign(extension=extension)
+    ends = of_each.tail(last).reset_index(drop=True)
     worst = np.inf if score in LOWEST else -np.inf
     counts = _arrived(ends, methods) if score == SPEED else _finite(ends, score)
     scored = ends[keys].assign(score=ends[score].where(counts, worst))
     means = scored.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
     return means.assign(extension=extension)
+
+
+def _lowest_is_best(score: Score) -> bool:
+    return callable(score) or score in LOWEST
 
 
 def _finite(ends: pd.DataFrame, score: str) -> pd.Series:
@@ -187,25 +198,25 @@ def best_point(scores: pd.DataFrame, options: list[str], column: str, lowest: bo
     return {name: float(value) for name, value in zip(options, values, strict=True)}
 
 
-def _best(scores: pd.DataFrame, methods: list[str], score: str) -> Point:
+def _best(scores: pd.DataFrame, methods: list[str], score: Score) -> Point:
     """The best point of these methods, which share it."""
     of_methods = scores[scores["method"].isin(methods)]
-    return best_point(of_methods, _options(of_methods), "score", lowest=score in LOWEST)
+    return best_point(of_methods, _options(of_methods), "score", lowest=_lowest_is_best(score))
 
 
-def _ranked(scores: pd.DataFrame, methods: list[str], score: str, apart: str | None = None) -> list[Point]:
+def _ranked(scores: pd.DataFrame, methods: list[str], score: Score, apart: str | None = None) -> list[Point]:
     """The points of these methods, which share them, the best first, of equals the first; one for each value of the
     option `apart`."""
     of_methods = scores[scores["method"].isin(methods)]
     options = _options(of_methods)
     means = of_methods.groupby(options, sort=False, as_index=False)["score"].mean()
-    ordered = means.sort_values("score", ascending=score in LOWEST, kind="stable")
+    ordered = means.sort_values("score", ascending=_lowest_is_best(score), kind="stable")
     if apart in options:
         ordered = ordered.drop_duplicates(apart)
     return [{name: float(row[name]) for name in options} for _, row in ordered.iterrows()]
 
 
-def _leading(scores: pd.DataFrame, methods: list[str], score: str, final: Final) -> list[Point]:
+def _leading(scores: pd.DataFrame, methods: list[str], score: Score, final: Final) -> list[Point]:
     """The points of these methods, which share them, that meet in the final."""
     ranked = _ranked(scores, methods, score, final.apart)
     return ranked[: final.points + (final.apart in ranked[0])]
@@ -217,7 +228,8 @@ def _standing(
     ranked: Mapping[str, list[Point]],
     scores: pd.DataFrame,
     seeds: Sequence[int],
-    score: str,
+    score: Score,
+    last: int,
 ) -> tuple[pd.DataFrame, dict[str, Point]]:
     """What was checked on further seeds, and for each method the first of its ranked points that stands there, or else
     the last. Methods that share a point fall together; one with a single point has no choice, and is not checked."""
@@ -225,7 +237,8 @@ def _standing(
     open_ones = [name for name in methods if len(ranked[name]) > 1]
     while open_ones:
         tried = {name: [ranked[name][place[name]]] for name in open_ones}
-        found = _scored({name: methods[name] for name in open_ones}, tried, seeds, score, 0).drop(columns="extension")
+        found = _scored({name: methods[name] for name in open_ones}, tried, seeds, score, 0, last)
+        found = found.drop(columns="extension")
         before = [_at(scores, row["method"], tried[row["method"]][0]) for row in found.to_dict("records")]
         frames.append(found.assign(before=before, stands=found["score"] >= 0.5 * np.array(before)))
         fallen = set(frames[-1].loc[~frames[-1]["stands"], "method"])
@@ -246,7 +259,7 @@ def _options(scores: pd.DataFrame) -> list[str]:
     return [name for name in given if name not in ("method", "seed", "score", "extension")]
 
 
-def _beyond(run: Run, frames: list[pd.DataFrame], methods: list[str], score: str, limits: Limits) -> list[Point]:
+def _beyond(run: Run, frames: list[pd.DataFrame], methods: list[str], score: Score, limits: Limits) -> list[Point]:
     """The points to add because the best value lies at an end of the grid; none if it does not."""
     scores = pd.concat(frames, ignore_index=True)
     best, of_methods = _best(scores, methods, score), scores[scores["method"].isin(methods)]

@@ -3,11 +3,12 @@
 `federation` holds the arguments of `federate` but the seed; `local` holds `steps` and `batch`, which all methods with
 local steps share. Seeds are the outermost loop, so that runs one after another share a federation.
 
-Every method is run with two sets of step sizes (`rates`): the paper's, 0.02 / n_i for all local steps and 0.02 for the
-server's; and each method's own, tuned by one rule.
+Every method is run with several sets of step sizes (`rates`). Three have the paper's rate, 0.02 / n_i for all local
+steps and 0.02 for the server's; they differ in the gradient that it multiplies, of which the paper does not say whether
+it is a mean or a sum. Two are each method's own, tuned by one rule: for accuracy, and for speed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from scipy import optimize
 from fedlib import data, engine
 from fedlib.algorithms.acfmo import ACFMO
 from fedlib.algorithms.serveradam import ServerAdam
+from fedlib.judging import curves
 from fedlib.problem.federation import Federation, federate
 from fedlib.runs import tuning
 from fedlib.runs.computations import computation
@@ -27,7 +29,10 @@ from fedlib.runs.tuning import Point, Sweep
 
 READINGS = ("printed", "current", "unnormalised")  # of Eqs. (4) to (9)
 RIVALS = ("FedDBE", "FedALA", "FedPAC", "FedGH")
-PAPERS, TUNED = "the paper's", "tuned"  # two sets of step sizes
+PAPERS = "the paper's"  # sets of step sizes: the paper's rate for means of gradients,
+BATCH_SUMS, DEVICE_SUMS = "the paper's, sums over a batch", "the paper's, sums over a device"  # and for sums of them;
+TUNED, FASTEST = "tuned", "fastest"  # each method's own, for the best accuracy and for the fewest rounds
+Rates = Mapping[int, Mapping[str, Point]]  # level of participation in percent -> method -> its step size
 SAMPLES = {"mnist_hog": 60000, "cifar10_hog": 50000, "cifar10": 50000}  # that clients train on
 LOCAL_RATE = SERVER_RATE = 0.02  # alpha_l and alpha_g^0 of the paper
 
@@ -79,14 +84,21 @@ def _local_options(algorithm: str, local: dict[str, int]) -> dict[str, int]:
 # Step sizes
 
 
-def papers_rates(federation: dict[str, Any]) -> dict[str, Point]:
-    """The paper's step sizes for all: alpha_l / n_i for local steps and FedGH's head, alpha_g^0 at the server.
+def papers_rates(federation: dict[str, Any], batch: int) -> dict[str, dict[str, Point]]:
+    """The paper's step sizes for all, by what alpha_l / n_i multiplies: alpha_g^0 at the server, alpha_l / n_i for
+    local steps and FedGH's head.
 
-    They are given as one rate for all devices, which hold equally many samples.
+    We train with mean gradients. A sum over a batch is `batch` times as long, one over a device's samples n_i times.
+    All devices hold equally many samples, so that each set is one rate for all.
     """
     share = LOCAL_RATE * federation["clients"] / SAMPLES[federation["data_set"]]
+    of_local = {PAPERS: share, BATCH_SUMS: batch * share, DEVICE_SUMS: LOCAL_RATE}
     return {
-        method: {SERVER_STEPS[method]: SERVER_RATE} if method in SERVER_STEPS else {"lr": share} for method in METHODS
+        name: {
+            method: {SERVER_STEPS[method]: SERVER_RATE} if method in SERVER_STEPS else {"lr": rate}
+            for method in METHODS
+        }
+        for name, rate in of_local.items()
     }
 
 
@@ -94,34 +106,56 @@ def tune(
     federation: dict[str, Any],
     rates: list[float],
     server_rates: list[float],
-    participation: float,
+    levels: list[int],
     rounds: int,
     seeds: Iterable[int],
     local: dict[str, int],
-) -> Sweep:
-    """The best step size of every method, by one rule: the clients' `lr`, or the server's step where there is one.
+    every: int = 1,
+    last: int = 1,
+    targets: Iterable[float] = (),
+) -> dict[int, Sweep]:
+    """The best step size of every method at each level of participation, by one rule: the clients' `lr`, or the
+    server's step where there is one. The best has the highest accuracy, as mean of the `last` measured rounds; with
+    `targets`, it needs the fewest rounds to these accuracies.
 
     ACFMO is tuned over alpha_g^0. Its alpha_l stays the paper's: what the local steps add is far below the last digit.
     """
-    at_end = {
-        name: run(name, federation, rounds, 0, local, every=rounds, participation=participation) for name in METHODS
-    }
     grids = {name: {SERVER_STEPS[name]: server_rates} if name in SERVER_STEPS else {"lr": rates} for name in METHODS}
-    return tuning.tune(at_end, grids, list(seeds))
+    score = mean_rounds_to(list(targets)) if targets else "accuracy"
+    sweeps = {}
+    for level in levels:
+        methods = {name: run(name, federation, rounds, 0, local, every, participation=level / 100) for name in METHODS}
+        sweeps[level] = tuning.tune(methods, grids, list(seeds), score, last=last)
+    return sweeps
+
+
+def mean_rounds_to(targets: list[float]) -> Callable[[pd.DataFrame], float]:
+    """The cost of a run: rounds to these accuracies, averaged; one more than it had for each that it does not reach."""
+    return lambda run: float(np.mean([curves.rounds_to(run, target)[0] for target in targets]))
+
+
+def best(sweeps: Mapping[int, Sweep]) -> dict[int, dict[str, Point]]:
+    """What won at each level of participation."""
+    return {level: sweep.best for level, sweep in sweeps.items()}
+
+
+def at_every(levels: list[int], points: Mapping[str, Point]) -> dict[int, Mapping[str, Point]]:
+    """The same step sizes at every level of participation."""
+    return dict.fromkeys(levels, points)
 
 
 def comparison(
     federation: dict[str, Any],
-    rates: Mapping[str, Mapping[str, Point]],
-    levels: list[int],
+    step_sizes: Mapping[str, Rates],
     rounds: int,
     seeds: range,
     local: dict[str, int],
     every: int,
+    stop_at: dict[str, float] | None = None,
 ) -> list[Run]:
-    """Figs. 1 to 7: all methods at all participation levels (in percent), with each set of step sizes, several
+    """Figs. 1 to 7: all methods with each set of step sizes, at its levels of participation (in percent), several
     seeds."""
-    return [
+    runs = [
         run(
             method,
             federation,
@@ -131,13 +165,14 @@ def comparison(
             every,
             label={"rates": name, "participation": level},
             participation=level / 100,
-            **points[method],
+            **point,
         )
         for seed in seeds
-        for level in levels
-        for name, points in rates.items()
-        for method in METHODS
+        for name, rates in step_sizes.items()
+        for level, points in rates.items()
+        for method, point in points.items()
     ]
+    return [replace(one, stop_at=stop_at) for one in runs]
 
 
 def ablation(

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from numpy import ndarray
 from scipy.special import expit, logit
 
-from fedlib.papers.acfmo.experiments import PAPERS, READINGS, TUNED
+from fedlib.papers.acfmo.experiments import BATCH_SUMS, DEVICE_SUMS, PAPERS, READINGS, TUNED
 from fedlib.report import plots
 
 Scale = Literal["linear", "log", "logit"]
@@ -37,6 +37,12 @@ READING_NAMES = {
     "current": "with this round's moments",
     "unnormalised": "unnormalised moments",
 }
+RATE_NAMES = {
+    PAPERS: "the paper's rate\nfor every method,\nmean gradients",
+    BATCH_SUMS: "the same,\nsums over a batch",
+    DEVICE_SUMS: "the same,\nsums over a device",
+    TUNED: "every method\ntuned",
+}
 
 
 def mean_leads(leads: pd.DataFrame, printed: tuple[float, float]) -> Figure:
@@ -44,21 +50,21 @@ def mean_leads(leads: pd.DataFrame, printed: tuple[float, float]) -> Figure:
 
     `leads` are those of `results.mean_leads`.
     """
-    fig, ax = plt.subplots(figsize=(8.5, 3.8))
+    fig, ax = plt.subplots(figsize=(8.5, 6))
     ax.axvspan(*printed, color="0.85", zorder=0)
     ax.text(float(np.mean(printed)), -0.8, "printed", ha="center", va="center", color="0.35")
     ax.axvline(0, color="black", linewidth=0.8)
-    names = {PAPERS: "the paper's rate\nfor every method", TUNED: "every method\ntuned"}
     blue, orange = seaborn.color_palette("colorblind")[0], seaborn.color_palette("colorblind")[3]
-    rows = {(rates, reading): 3.6 * (rates == TUNED) + i for rates in names for i, reading in enumerate(READINGS)}
-    for (rates, reading), row in rows.items():
-        runs = leads[(leads["rates"] == rates) & (leads["reading"] == reading)]
-        _draw_lead(ax, 100 * runs["lead"], row, blue if rates == TUNED else orange)
-    ax.set_yticks(list(rows.values()), [READING_NAMES[reading] for _, reading in rows])
-    for rates, colour in ((PAPERS, orange), (TUNED, blue)):
-        place = {"x": 1.02, "y": rows[rates, READINGS[1]], "transform": ax.get_yaxis_transform()}
-        ax.text(s=names[rates], va="center", color=colour, weight="bold", **place)
-    ax.set(ylim=(max(rows.values()) + 0.6, -1.3), xlabel="ACFMO's lead over FedALA and FedDBE, in points of accuracy")
+    for place, (rates, name) in enumerate(RATE_NAMES.items()):
+        colour = blue if rates == TUNED else orange
+        for i, reading in enumerate(READINGS):
+            runs = leads[(leads["rates"] == rates) & (leads["reading"] == reading)]
+            _draw_lead(ax, 100 * runs["lead"], 3.6 * place + i, colour)
+        beside = {"x": 1.02, "y": 3.6 * place + 1, "transform": ax.get_yaxis_transform()}
+        ax.text(s=name, va="center", color=colour, weight="bold", **beside)
+    rows = [3.6 * place + i for place in range(len(RATE_NAMES)) for i in range(len(READINGS))]
+    ax.set_yticks(rows, [READING_NAMES[reading] for reading in READINGS] * len(RATE_NAMES))
+    ax.set(ylim=(max(rows) + 0.6, -1.3), xlabel="ACFMO's lead over FedALA and FedDBE, in points of accuracy")
     ax.margins(x=0.12)
     ax.grid(axis="y", visible=False)
     return fig

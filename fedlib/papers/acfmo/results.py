@@ -1,6 +1,6 @@
 """The numbers of the ACFMO notebooks: of the runs, of the stability of momentum, of the convergence theory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -9,11 +9,13 @@ import pandas as pd
 
 from fedlib.judging import curves, ledger
 from fedlib.judging.statistics import estimate
-from fedlib.papers.acfmo.experiments import PAPERS, READINGS, RIVALS, TUNED, acfmo
+from fedlib.papers.acfmo.experiments import BATCH_SUMS, DEVICE_SUMS, PAPERS, READINGS, RIVALS, TUNED, acfmo
 from fedlib.runs.tuning import Sweep
 
 HALF_A_POINT = 0.005  # what rounding to whole percent hides
 STRONGEST = ("FedALA", "FedDBE")  # of the rivals, in print
+MOMENTS = ("Eqs. (4) to (9) as printed", "this round's moments", "unnormalised moments")  # READINGS, as claims say it
+PAPERS_RATES = (PAPERS, BATCH_SUMS, DEVICE_SUMS)
 
 # What travels between a device and the server in a round, in vectors of the model's size: method -> down, up, what
 VECTORS: dict[str, tuple[int, int, str]] = {
@@ -70,11 +72,23 @@ def within(frame: pd.DataFrame, figure: str, table: str) -> pd.DataFrame:
 
 
 def by_reading(page: str, line: Callable[[str], dict[str, Any]]) -> pd.DataFrame:
-    """The verdict on each claim of a page under each of its readings; `line` gives the ledger's line of an id."""
+    """The verdicts on the claims of a page: a row for each claim and its step sizes, a column for each reading of Eqs.
+    (4) to (9); `line` gives the ledger's line of an id. A claim in which ACFMO has no part is the same in all columns.
+    """
     claims = [entry for entry in ledger.load("acfmo").entries if entry.kind == "claim" and entry.page == page]
-    rows = {entry.statement: line(entry.id)["readings"] for entry in claims}
-    verdicts = {name: {one["reading"]: one["verdict"] for one in told} for name, told in rows.items()}
-    return pd.DataFrame(verdicts).T.fillna("")
+    cells = {
+        (entry.statement, rates, moments): told["verdict"]
+        for entry in claims
+        for told in line(entry.id)["readings"]
+        for rates, moments in _rates_and_moments(told["reading"])
+    }
+    return pd.Series(cells).unstack(sort=False).fillna("").rename_axis(["claim", "step sizes"])
+
+
+def _rates_and_moments(reading: str) -> list[tuple[str, str]]:
+    """ "this round's moments, each tuned" in its two parts, the second first; without the first part, with each."""
+    moments, _, rates = reading.partition(", ")
+    return [(rates, moments)] if moments in MOMENTS else [(reading, each) for each in MOMENTS]
 
 
 # Of the runs
@@ -121,19 +135,52 @@ def leads(ends: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def mean_leads(ahead: pd.DataFrame) -> pd.DataFrame:
-    """The lead over the strongest rivals, averaged over these and over levels: one row per reading, rates and seed."""
-    close = ahead[ahead["rival"].isin(STRONGEST)]
+def mean_leads(ahead: pd.DataFrame, rivals: Collection[str] = STRONGEST) -> pd.DataFrame:
+    """The lead over rivals, averaged over these and over levels: one row per reading, rates and seed."""
+    close = ahead[ahead["rival"].isin(rivals)]
     return close.groupby(["reading", "rates", "seed"], sort=False)["lead"].mean().reset_index()
 
 
 def average_leads(ahead: pd.DataFrame) -> dict[str, str]:
     """`mean_leads` in points with their intervals, by "current_tuned", "current_papers" ..."""
-    short = {PAPERS: "papers", TUNED: "tuned"}
+    short = {PAPERS: "papers", BATCH_SUMS: "batch", DEVICE_SUMS: "device", TUNED: "tuned"}
     return {
         f"{reading}_{short[rates]}": in_points(runs["lead"])
         for (reading, rates), runs in mean_leads(ahead).groupby(["reading", "rates"])
     }
+
+
+def mean_lead_table(ahead: pd.DataFrame) -> pd.DataFrame:
+    """For reading: mean leads over the strongest rivals, and over each of them, by set of step sizes and reading."""
+    parts = {" and ".join(rivals): mean_leads(ahead, rivals) for rivals in (STRONGEST, *zip(STRONGEST))}
+    text = {
+        rivals: leads.groupby(["rates", "reading"], sort=False)["lead"].apply(in_points).unstack(sort=False)
+        for rivals, leads in parts.items()
+    }
+    return pd.concat(text, names=["lead over"])
+
+
+def baselines(ends: pd.DataFrame, figure: str) -> pd.DataFrame:
+    """For reading: where the baselines end in percent at the paper's rate, by what it multiplies, beside print."""
+    rivals = [*RIVALS, "FedAvg"]
+    ours = ends[ends["rates"].isin(PAPERS_RATES) & ends["method"].isin(rivals)]
+    means = ours.groupby(["rates", "method", "participation"], sort=False)["accuracy"].mean().mul(100)
+    text = means.map("{:.1f}".format).unstack("participation", sort=False)
+    block = ledger.load("acfmo").entry(figure).blocks[0]
+    (levels,) = block.columns.values()
+    print_ = pd.DataFrame({rival: dict(zip(levels, block.printed[rival], strict=True)) for rival in RIVALS}).T
+    table = pd.concat([pd.concat({"in print": print_[list(text)].astype(str)}), text])
+    return table.rename_axis(["rates", "method"])
+
+
+def chosen(sweeps: Mapping[str, Mapping[int, Sweep]]) -> pd.DataFrame:
+    """For reading: the step size of every method at every level of participation, by what was asked for."""
+    best = {
+        (name, level): {method: next(iter(point.values())) for method, point in sweep.best.items()}
+        for name, of_levels in sweeps.items()
+        for level, sweep in of_levels.items()
+    }
+    return pd.DataFrame(best).rename_axis(columns=["best", "participation"])
 
 
 def lead_table(ahead: pd.DataFrame, figure: str) -> pd.DataFrame:
