@@ -7,7 +7,8 @@ most. Methods that are to differ in one thing only can share a point: the one wi
 run without a finite score has diverged and is worse than any other; so is, where speed is the score, a run that does
 not arrive at its target. Test samples are never used, and no result uses the tuning seeds.
 
-Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
+Curves that go up and down from round to round should not be scored in a single one: a run's score is the mean of its
+`last` measured rounds. Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
 best points of every method run again, for longer, and the final decides. And what is best on one seed may lie beside a
 cliff: a network whose units have all died keeps a finite loss. So the winner may have to stand on further seeds.
 """
@@ -90,10 +91,12 @@ def tune(
     limits: Limits | None = None,
     together: Sequence[str] = (),
     final: Final | None = None,
+    last: int = 1,
 ) -> Sweep:
     """The best point of each method's grid; each method is given as a run, whose other options stay as they are.
 
-    The methods `together` share one point, and hence their grid. A method with a single point needs no final.
+    The methods `together` share one point, and hence their grid. A method with a single point needs no final. A run is
+    scored by the mean of its `last` measured rounds; a `Final` has a `last` of its own.
     """
     if final and final.further and score in LOWEST:
         raise ValueError(
@@ -103,12 +106,12 @@ def tune(
         raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
     groups = {name: list(together) if name in together else [name] for name in methods}
     tried = {name: points(grids[name]) for name in methods}
-    frames = [_scored(methods, tried, seeds, score, extension=0)]
+    frames = [_scored(methods, tried, seeds, score, 0, last)]
     for extension in range(1, EXTENSIONS + 1):
         beyond = {name: _beyond(methods[name], frames, groups[name], score, limits or {}) for name in methods}
         if not any(beyond.values()):
             break
-        frames.append(_scored(methods, beyond, seeds, score, extension))
+        frames.append(_scored(methods, beyond, seeds, score, extension, last))
     scores = pd.concat(frames, ignore_index=True)
     finalists = {name: _leading(scores, groups[name], score, final) for name in methods} if final else {}
     finalists = {name: listed for name, listed in finalists.items() if len(listed) > 1}
@@ -123,7 +126,7 @@ def tune(
     if not final.further:
         return Sweep(scores, {name: listed[0] for name, listed in ranked.items()}, finals)
     further = [max(seeds) + 1 + extra for extra in range(final.further)]
-    checks, best = _standing(methods, groups, ranked, scores, further, score)
+    checks, best = _standing(methods, groups, ranked, scores, further, score, last)
     return Sweep(scores, best, finals, checks)
 
 
@@ -147,7 +150,7 @@ def _scored(
     seeds: Sequence[int],
     score: str,
     extension: int,
-    last: int = 1,
+    last: int,
 ) -> pd.DataFrame:
     """One row per method, point and seed with the mean score of the last measured rounds."""
     runs = [
@@ -218,6 +221,7 @@ def _standing(
     scores: pd.DataFrame,
     seeds: Sequence[int],
     score: str,
+    last: int,
 ) -> tuple[pd.DataFrame, dict[str, Point]]:
     """What was checked on further seeds, and for each method the first of its ranked points that stands there, or else
     the last. Methods that share a point fall together; one with a single point has no choice, and is not checked."""
@@ -225,7 +229,8 @@ def _standing(
     open_ones = [name for name in methods if len(ranked[name]) > 1]
     while open_ones:
         tried = {name: [ranked[name][place[name]]] for name in open_ones}
-        found = _scored({name: methods[name] for name in open_ones}, tried, seeds, score, 0).drop(columns="extension")
+        found = _scored({name: methods[name] for name in open_ones}, tried, seeds, score, 0, last)
+        found = found.drop(columns="extension")
         before = [_at(scores, row["method"], tried[row["method"]][0]) for row in found.to_dict("records")]
         frames.append(found.assign(before=before, stands=found["score"] >= 0.5 * np.array(before)))
         fallen = set(frames[-1].loc[~frames[-1]["stands"], "method"])

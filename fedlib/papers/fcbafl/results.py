@@ -14,6 +14,7 @@ from fedlib.papers.fcbafl.experiments import (
     over_deadlines,
     over_devices,
 )
+from fedlib.runs.tuning import Sweep
 from fedlib.wireless import Scenario
 
 RUN = ["setting", "step", "curve", "batch", "seed"]  # the columns that identify a run of the learning
@@ -70,6 +71,26 @@ def step_sizes(settings: dict[str, dict[str, dict[int | str, list[Curve]]]]) -> 
     ]
     table = pd.DataFrame(rows).pivot(index=["setting", "step", "curve"], columns="batch", values="lr")
     return table.astype(object).fillna("")
+
+
+def finals(settings: dict[str, dict[int | str, Sweep]]) -> pd.DataFrame:
+    """The finals of the tuning, for reading: the two step sizes of every curve, the one that led before the final first,
+    with their accuracies in percent, averaged over the tuning seeds, when tuned and in the final."""
+    rows = {}
+    for setting, by_batch in settings.items():
+        for batch, sweep in by_batch.items():
+            for curve, scores in sweep.finals.groupby("method", sort=False) if len(sweep.finals) else ():
+                before = sweep.means().query("method == @curve").set_index("lr")["score"]
+                row = {}
+                for place, (lr, final) in zip(("first", "second"), scores.groupby("lr", sort=False)["score"]):
+                    row |= {f"{place} step": f"{lr:g}", f"{place}, tuned": _percent(before[lr])}
+                    row |= {f"{place}, final": _percent(final.mean())}
+                rows[setting, str(batch), curve] = row | {"chosen": f"{sweep.best[curve]['lr']:g}"}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["setting", "batch", "curve"])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
 
 
 def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
