@@ -275,6 +275,46 @@ def test_every_curve_gets_its_own_step_or_all_get_the_same():
     assert small.eta * small.lr == pytest.approx(large.eta * large.lr) and small.lr == pytest.approx(0.5)
 
 
+def test_the_two_best_steps_of_every_curve_meet_over_the_length_of_the_results(monkeypatch):
+    """The larger step leads for the tuning rounds, but for its last one, and falls behind later."""
+    asked = []
+
+    def accuracy(run, round):
+        lr = run.options["lr"]
+        if lr == 0.2:
+            return {3: 0.0}.get(round, 0.8) if round < 5 else 0.6
+        return {0.05: 0.1, 0.1: 0.5, 0.4: 0.2}[lr] + 0.02 * round
+
+    def execute(runs):
+        asked.extend(runs)
+        rows = [
+            run.label | {"seed": run.seed, "round": round, "accuracy": accuracy(run, round)}
+            for run in runs
+            for round in range(run.rounds + 1)
+        ]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+    sweep = experiments.tune(PRINTED, [0.05, 0.1, 0.2, 0.4], experiments.FULL, 3, range(1000, 1002), 3)
+    assert sweep.best == {name: {"lr": 0.1} for name in ("FedAvg", *(f"FCBAFL, eta {eta}" for eta in (0.2, 0.5, 1.0)))}
+    assert {(run.rounds, run.seed, run.every) for run in asked} == {
+        (n, seed, 1) for n in (3, 7) for seed in (1000, 1001)
+    }
+    assert {run.options["lr"] for run in asked if run.rounds == 7} == {0.1, 0.2}
+    told = results.finals({PRINTED.name: {experiments.FULL: sweep}})
+    assert told.loc[(PRINTED.name, "full", "FedAvg")].tolist() == [
+        "0.1",
+        "54.00",
+        "62.00",
+        "0.2",
+        "53.33",
+        "60.00",
+        "0.1",
+    ]
+    none = Sweep(sweep.scores, sweep.best)
+    assert results.finals({PRINTED.name: {20: none}}).empty
+
+
 def test_the_fastest_step_is_looked_for_with_fedavg_and_the_largest_eta_on_held_out_samples(monkeypatch):
     asked = []
 
@@ -288,10 +328,11 @@ def test_the_fastest_step_is_looked_for_with_fedavg_and_the_largest_eta_on_held_
         return pd.DataFrame([run.label | row for run, row in zip(runs, rows, strict=True)])
 
     monkeypatch.setattr(study, "execute", execute)
-    sweep = experiments.fastest(PRINTED, [0.05, 0.1, 0.2, 0.4], 20, 6, 0.8, seed=1000)
+    sweep = experiments.fastest(PRINTED, [0.05, 0.1, 0.2, 0.4], 20, 6, 0.8, range(1000, 1002))
     curves = experiments.own_steps(PRINTED, {20: sweep})[20]
     assert [(curve.eta, curve.lr) for curve in curves] == [(None, 0.2), (1.0, 0.1)]
-    assert {(run.seed, run.rounds, run.federation["validation_share"]) for run in asked} == {(1000, 6, 0.2)}
+    assert {(run.seed, run.rounds) for run in asked} == {(1000, 6), (1001, 6)}
+    assert {run.federation["validation_share"] for run in asked} == {0.2}
     runs = experiments.comparison(PRINTED, {20: curves}, experiments.FASTEST_STEP, range(1), {"accuracy": 0.8})
     assert [run.stop_at for run in [*asked, *runs]] == [{"accuracy": 0.8}] * (len(asked) + 2)
 

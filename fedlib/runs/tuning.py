@@ -7,10 +7,11 @@ most. Methods that are to differ in one thing only can share a point: the one wi
 run without a finite score has diverged and is worse than any other; so is, where speed is the score, a run that does
 not arrive at its target. Test samples are never used, and no result uses the tuning seeds.
 
-Curves that go up and down from round to round should not be scored in a single one: a run's score is the mean of its
-`last` measured rounds. Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
-best points of every method run again, for longer, and the final decides. And what is best on one seed may lie beside a
-cliff: a network whose units have all died keeps a finite loss. So the winner may have to stand on further seeds.
+A run's score is the mean of its `last` measured rounds: where curves go up and down from round to round, a single one
+may catch the best point in a dip. Short runs favour what is fast at first, such as a server with large steps. Where
+that matters there is a `Final`: the best points of every method run again, for longer, and the final decides. And what
+is best on one seed may lie beside a cliff: a network whose units have all died keeps a finite loss. So the winner may
+have to stand on further seeds.
 """
 
 from collections.abc import Mapping, Sequence

@@ -74,19 +74,20 @@ def step_sizes(settings: dict[str, dict[str, dict[int | str, list[Curve]]]]) -> 
 
 
 def finals(settings: dict[str, dict[int | str, Sweep]]) -> pd.DataFrame:
-    """The finals of the tuning, for reading: the two step sizes of every curve, the one that led before the final first,
-    with their accuracies in percent, averaged over the tuning seeds, when tuned and in the final."""
-    rows = {}
+    """The finals of the tuning, for reading: the two step sizes of every curve, first the one that led until then, with
+    their accuracies in percent when tuned and in the final, averaged over the tuning seeds."""
+    rows = []
     for setting, by_batch in settings.items():
         for batch, sweep in by_batch.items():
+            tuned = sweep.means().set_index(["method", "lr"])["score"]
             for curve, scores in sweep.finals.groupby("method", sort=False) if len(sweep.finals) else ():
-                before = sweep.means().query("method == @curve").set_index("lr")["score"]
-                row = {}
-                for place, (lr, final) in zip(("first", "second"), scores.groupby("lr", sort=False)["score"]):
-                    row |= {f"{place} step": f"{lr:g}", f"{place}, tuned": _percent(before[lr])}
-                    row |= {f"{place}, final": _percent(final.mean())}
-                rows[setting, str(batch), curve] = row | {"chosen": f"{sweep.best[curve]['lr']:g}"}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["setting", "batch", "curve"])
+                row = [setting, str(batch), curve]
+                for lr, final in scores.groupby("lr", sort=False)["score"]:
+                    row += [f"{lr:g}", _percent(tuned[curve, lr]), _percent(final.mean())]
+                rows.append([*row, f"{sweep.best[str(curve)]['lr']:g}"])
+    place = ["setting", "batch", "curve"]
+    columns = [*place, "first", "tuned", "in the final", "second", "its tuned", "in its final", "chosen"]
+    return pd.DataFrame(rows, columns=columns).set_index(place)
 
 
 def _percent(share: float) -> str:
