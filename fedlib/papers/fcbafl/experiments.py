@@ -34,6 +34,7 @@ FULL = "full"
 PRINTED, FEDL = "as printed", "as FEDL"  # settings of the learning
 OWN_STEP, ONE_STEP = "own step", "one step"  # every curve at its best step size, or all at the same
 FASTEST_STEP = "fastest step"  # every curve at the step size that takes it to a target in the fewest rounds
+FINALISTS = 3  # step sizes of a curve that meet over the whole length: some swing for as long as tuning runs last
 TEST_SHARE = 0.25  # of each device's samples
 IN_TIME = ", in time"
 MEASURES = ["sending_j", "computing_j", "late"]  # joules, joules, devices that miss the deadline
@@ -116,12 +117,12 @@ def tune(
 ) -> Sweep:
     """The best step size of FedAvg and of every eta, at one size of batches.
 
-    The two best of each curve meet in a final as long as the setting's runs. All runs are scored by the mean of their
+    The three best of each curve meet in a final as long as the setting's runs. All runs are scored by the mean of their
     last rounds.
     """
     etas = {curve_name(eta): eta for eta in (None, *setting.etas_at(batch))}
     bases = {name: run(setting, Curve(eta, rates[0]), batch, 0, rounds) for name, eta in etas.items()}
-    final = Final(setting.rounds, last)
+    final = Final(setting.rounds, last, FINALISTS)
     return tuning.tune(bases, {name: {"lr": rates} for name in bases}, seeds, final=final, last=last)
 
 

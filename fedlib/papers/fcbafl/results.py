@@ -74,24 +74,19 @@ def step_sizes(settings: dict[str, dict[str, dict[int | str, list[Curve]]]]) -> 
 
 
 def finals(settings: dict[str, dict[int | str, Sweep]]) -> pd.DataFrame:
-    """The finals of the tuning, for reading: the two step sizes of every curve, first the one that led until then, with
-    their accuracies in percent when tuned and in the final, averaged over the tuning seeds."""
-    rows = []
+    """The finals of the tuning, for reading: the step sizes of every curve in the order of their tuning runs, each with
+    its accuracies in percent when tuned and in the final, averaged over the tuning seeds."""
+    rows = {}
     for setting, by_batch in settings.items():
         for batch, sweep in by_batch.items():
             tuned = sweep.means().set_index(["method", "lr"])["score"]
             for curve, scores in sweep.finals.groupby("method", sort=False) if len(sweep.finals) else ():
-                row = [setting, str(batch), curve]
-                for lr, final in scores.groupby("lr", sort=False)["score"]:
-                    row += [f"{lr:g}", _percent(tuned[curve, lr]), _percent(final.mean())]
-                rows.append([*row, f"{sweep.best[str(curve)]['lr']:g}"])
-    place = ["setting", "batch", "curve"]
-    columns = [*place, "first", "tuned", "in the final", "second", "its tuned", "in its final", "chosen"]
-    return pd.DataFrame(rows, columns=columns).set_index(place)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f}"
+                ends = scores.groupby("lr", sort=False)["score"].mean()
+                met = [f"{lr:g}: {100 * tuned[curve, lr]:.2f}, {100 * end:.2f}" for lr, end in ends.items()]
+                places = {f"place {place}": text for place, text in enumerate(met, start=1)}
+                rows[setting, str(batch), str(curve)] = places | {"chosen": f"{sweep.best[str(curve)]['lr']:g}"}
+    index = pd.MultiIndex.from_tuples(list(rows), names=["setting", "batch", "curve"])
+    return pd.DataFrame(list(rows.values()), index).fillna("")
 
 
 def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
