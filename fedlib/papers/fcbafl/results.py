@@ -92,7 +92,7 @@ def finals(settings: dict[str, dict[int | str, Sweep]]) -> pd.DataFrame:
 def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
     """The local accuracy theta of (7) after some rounds: one row per curve, batch, round and seed."""
     chosen = frame[frame["eta"].notna() & frame["round"].isin(rounds)]
-    return chosen[["curve", "eta", "batch", "round", "seed", "theta", "theta_max"]].reset_index(drop=True)
+    return chosen[["curve", "eta", "batch", "lr", "round", "seed", "theta", "theta_max"]].reset_index(drop=True)
 
 
 def energy_to_target(ends: pd.DataFrame, joules: pd.DataFrame) -> pd.DataFrame:
