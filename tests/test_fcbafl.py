@@ -304,7 +304,7 @@ def test_the_three_best_steps_of_every_curve_meet_over_the_length_of_the_results
     assert {run.options["lr"] for run in asked if run.rounds == 7} == {0.1, 0.2, 0.4}
     told = results.finals({PRINTED.name: {experiments.FULL: sweep}})
     row = told.loc[(PRINTED.name, "full", "FedAvg")]
-    assert row.tolist() == ["0.1: 52.00, 56.00", "0.2: 51.00, 66.00", "0.4: 32.00, 90.00", "0.4"]
+    assert row.tolist() == ["0.1: 52.00, 56.00", "0.2: 51.00, 66.00", "0.4: 32.00, 90.00", 3]
     assert results.finals({PRINTED.name: {20: Sweep(sweep.scores, sweep.best)}}).empty
 
 

@@ -84,7 +84,8 @@ def finals(settings: dict[str, dict[int | str, Sweep]]) -> pd.DataFrame:
                 ends = scores.groupby("lr", sort=False)["score"].mean()
                 met = [f"{lr:g}: {100 * tuned[curve, lr]:.2f}, {100 * end:.2f}" for lr, end in ends.items()]
                 places = {f"place {place}": text for place, text in enumerate(met, start=1)}
-                rows[setting, str(batch), str(curve)] = places | {"chosen": f"{sweep.best[str(curve)]['lr']:g}"}
+                won = list(ends.index).index(sweep.best[str(curve)]["lr"]) + 1
+                rows[setting, str(batch), str(curve)] = places | {"won by place": won}
     index = pd.MultiIndex.from_tuples(list(rows), names=["setting", "batch", "curve"])
     return pd.DataFrame(list(rows.values()), index).fillna("")
 
