@@ -275,6 +275,39 @@ def test_every_curve_gets_its_own_step_or_all_get_the_same():
     assert small.eta * small.lr == pytest.approx(large.eta * large.lr) and small.lr == pytest.approx(0.5)
 
 
+def test_the_three_best_steps_of_every_curve_meet_over_the_length_of_the_results(monkeypatch):
+    """One step leads for the tuning rounds but for the very last; one is rough at first and best in the end."""
+    asked = []
+    levels = {0.05: 0.1, 0.1: 0.5, 0.2: 0.6, 0.4: 0.3}
+
+    def accuracy(run, round):
+        lr = run.options["lr"]
+        if lr == 0.4 and round > 4:
+            return 0.9
+        return 0.3 if lr == 0.2 and round == 3 else levels[lr] + 0.01 * round
+
+    def execute(runs):
+        asked.extend(runs)
+        rows = [
+            run.label | {"seed": run.seed, "round": round, "accuracy": accuracy(run, round)}
+            for run in runs
+            for round in range(run.rounds + 1)
+        ]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+    sweep = experiments.tune(PRINTED, [0.05, 0.1, 0.2, 0.4], experiments.FULL, 3, range(1000, 1002), 3)
+    names = ["FedAvg", *(f"FCBAFL, eta {eta}" for eta in (0.2, 0.5, 1.0))]
+    assert sweep.best == {name: {"lr": 0.4} for name in names}
+    assert {(run.rounds, run.seed) for run in asked} == {(rounds, seed) for rounds in (3, 7) for seed in (1000, 1001)}
+    assert {run.every for run in asked} == {1}
+    assert {run.options["lr"] for run in asked if run.rounds == 7} == {0.1, 0.2, 0.4}
+    told = results.finals({PRINTED.name: {experiments.FULL: sweep}})
+    row = told.loc[(PRINTED.name, "full", "FedAvg")]
+    assert row.tolist() == ["0.1: 52.00, 56.00", "0.2: 51.00, 66.00", "0.4: 32.00, 90.00", 3]
+    assert results.finals({PRINTED.name: {20: Sweep(sweep.scores, sweep.best)}}).empty
+
+
 def test_the_fastest_step_is_looked_for_with_fedavg_and_the_largest_eta_on_held_out_samples(monkeypatch):
     asked = []
 
@@ -288,10 +321,11 @@ def test_the_fastest_step_is_looked_for_with_fedavg_and_the_largest_eta_on_held_
         return pd.DataFrame([run.label | row for run, row in zip(runs, rows, strict=True)])
 
     monkeypatch.setattr(study, "execute", execute)
-    sweep = experiments.fastest(PRINTED, [0.05, 0.1, 0.2, 0.4], 20, 6, 0.8, seed=1000)
+    sweep = experiments.fastest(PRINTED, [0.05, 0.1, 0.2, 0.4], 20, 6, 0.8, range(1000, 1002))
     curves = experiments.own_steps(PRINTED, {20: sweep})[20]
     assert [(curve.eta, curve.lr) for curve in curves] == [(None, 0.2), (1.0, 0.1)]
-    assert {(run.seed, run.rounds, run.federation["validation_share"]) for run in asked} == {(1000, 6, 0.2)}
+    assert {(run.seed, run.rounds) for run in asked} == {(1000, 6), (1001, 6)}
+    assert {run.federation["validation_share"] for run in asked} == {0.2}
     runs = experiments.comparison(PRINTED, {20: curves}, experiments.FASTEST_STEP, range(1), {"accuracy": 0.8})
     assert [run.stop_at for run in [*asked, *runs]] == [{"accuracy": 0.8}] * (len(asked) + 2)
 

@@ -73,6 +73,12 @@ def test_only_what_was_said_as_a_finding_counts():
     assert findings.sentence(outputs[:1]) == ""
 
 
+def test_of_the_findings_of_a_papers_notebooks_the_one_that_leads_comes_first():
+    first, second, third = output("One.", role="finding"), output("Two.", role="finding"), output("0.", role="finding")
+    third["metadata"]["fedlib"]["leads"] = True
+    assert findings.sentence([first, second, third]) == "0. One. Two."
+
+
 def test_the_table_is_replaced_and_nothing_else():
     text = f"before\n{findings.BEGIN}\nold\n{findings.END}\nafter\n"
     assert findings.replaced(text, "new") == f"before\n{findings.BEGIN}\nnew\n{findings.END}\nafter\n"

@@ -208,6 +208,36 @@ def test_an_extension_goes_beyond_the_grid_by_its_own_ratio(values):
     assert all(tuning.next_value(values, inner) is None for inner in values[1:-1])
 
 
+def test_a_tuning_run_is_scored_by_the_mean_of_its_last_rounds(monkeypatch):
+    """The best step is in a dip in the last round, on the planned grid and on the value added to it."""
+    dips = {
+        0.1: [0.5, 0.5, 0.5],
+        0.2: [0.6, 0.6, 0.6],
+        0.4: [0.9, 0.9, 0.3],
+        0.8: [0.8, 0.8, 0.8],
+        1.6: [0.9, 0.9, 0.0],
+    }
+
+    def execute(runs):
+        rows = [
+            run.label | {"seed": run.seed, "round": round, "accuracy": value}
+            for run in runs
+            for round, value in enumerate(dips[run.options["lr"]])
+        ]
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+    grids = {"FedAvg": {"lr": [0.1, 0.2, 0.4]}}
+    assert tuning.tune({"FedAvg": base()}, grids, [1000]).best["FedAvg"] == {"lr": 0.2}
+    sweep = tuning.tune({"FedAvg": base()}, grids, [1000], last=3)
+    assert sweep.scores.set_index("lr")["score"].to_dict() == pytest.approx(
+        {0.1: 0.5, 0.2: 0.6, 0.4: 0.7, 0.8: 0.8, 1.6: 0.6}
+    )
+    assert sweep.best["FedAvg"] == {"lr": 0.8}
+    ending = tuning.tune({"FedAvg": base()}, grids, [1000], last=3, final=tuning.Final(rounds=9))
+    assert ending.finals.set_index("lr")["score"].to_dict() == pytest.approx({0.8: 0.8, 0.4: 0.3}), "its own last is 1"
+
+
 # --- a final ----------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ fresh execution, so their table cannot drift from the record.
 import base64
 from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ def marks(outputs: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]
 
 
 def sentence(outputs: Iterable[dict[str, Any]]) -> str:
-    """The finding among outputs; "" where none was said."""
-    return " ".join(text for about, text in marks(outputs) if about.get("role") == "finding")
+    """The findings among outputs, the one that leads before the others; "" where none was said."""
+    told = [(not about.get("leads"), text) for about, text in marks(outputs) if about.get("role") == "finding"]
+    return " ".join(text for _, text in sorted(told, key=itemgetter(0)))
 
 
 def picture(root: Path, paper: str) -> tuple[bytes, str]:

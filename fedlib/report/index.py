@@ -41,7 +41,7 @@ class Page:
     title: str
     about: dict[str, Any]
     shows: set[str]
-    finding: str
+    findings: list[dict[str, Any]]  # the outputs that say what was found
 
 
 def write(folder: Path) -> Path:
@@ -87,10 +87,9 @@ def _page(executed: Path) -> Page:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     marks = [output.get("metadata", {}).get("fedlib", {}) for output in outputs]
     judged = {mark["id"] for mark in marks if mark.get("role") == "verdict"}
+    told = [output for output, mark in zip(outputs, marks, strict=True) if mark.get("role") == "finding"]
     about = notebook.metadata.get("fedlib", {})
-    return Page(
-        f"{executed.stem}.html", title(notebook.cells), about, exhibits(notebook) | judged, findings.sentence(outputs)
-    )
+    return Page(f"{executed.stem}.html", title(notebook.cells), about, exhibits(notebook) | judged, told)
 
 
 def _link(id: str, pages: list[Page]) -> str | None:
@@ -129,7 +128,7 @@ def _finding(pages: list[Page]) -> str:
     """What the pages of a paper say was found; at quick scale, that nothing is decided yet."""
     if any(page.about.get("scale") == "quick" for page in pages):
         return findings.OPEN
-    return " ".join(page.finding for page in pages if page.finding)
+    return findings.sentence(output for page in pages for output in page.findings)
 
 
 def _folded(drawn: list[dict[str, Any]], facts: ledger.Paper | None) -> list[list[dict[str, Any]]]:

@@ -181,9 +181,10 @@ def answer(text: str, **values: Any) -> None:
     update_display(_as_markdown(filled), raw=True, metadata={"fedlib": {"role": "opening"}}, display_id=OPENING)
 
 
-def finding(text: str, **values: Any) -> None:
-    """What was found of the paper, in a sentence or two: `findings` carries it to the index and to README.md."""
-    _markdown(prose.fill(text, line, values), role="finding")
+def finding(text: str, leads: bool = False, **values: Any) -> None:
+    """What was found of the paper, in a sentence or two: `findings` carries it to the index and to README.md. Of the
+    findings of a paper's notebooks the one that `leads` comes first."""
+    _markdown(prose.fill(text, line, values), role="finding", **({"leads": True} if leads else {}))
 
 
 def finding_picture(fig: Figure, alt: str, caption: str, **values: Any) -> None:

@@ -8,9 +8,11 @@ run without a finite score has diverged and is worse than any other; so is, wher
 not arrive at its target. Test samples are never used, and no result uses the tuning seeds. A score is a measurement, or
 a cost: a function of a run's records, of which the lowest is best.
 
-Short runs favour what is fast at first, such as a server with large steps. Where that matters there is a `Final`: the
-best points of every method run again, for longer, and the final decides. And what is best on one seed may lie beside a
-cliff: a network whose units have all died keeps a finite loss. So the winner may have to stand on further seeds.
+A run's score is the mean of its `last` measured rounds: where curves go up and down from round to round, a single one
+may catch the best point in a dip. Short runs favour what is fast at first, such as a server with large steps. Where
+that matters there is a `Final`: the best points of every method run again, for longer, and the final decides. And what
+is best on one seed may lie beside a cliff: a network whose units have all died keeps a finite loss. So the winner may
+have to stand on further seeds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -96,8 +98,8 @@ def tune(
 ) -> Sweep:
     """The best point of each method's grid; each method is given as a run, whose other options stay as they are.
 
-    A measurement counts as its mean over the `last` measured rounds. The methods `together` share one point, and hence
-    their grid. A method with a single point needs no final.
+    The methods `together` share one point, and hence their grid. A method with a single point needs no final. A run is
+    scored by the mean of its `last` measured rounds; a `Final` has a `last` of its own.
     """
     if final and final.further and _lowest_is_best(score):
         raise ValueError(
@@ -151,7 +153,7 @@ def _scored(
     seeds: Sequence[int],
     score: Score,
     extension: int,
-    last: int = 1,
+    last: int,
 ) -> pd.DataFrame:
     """One row per method, point and seed with the mean score of the last measured rounds."""
     runs = [

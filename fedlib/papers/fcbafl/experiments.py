@@ -26,7 +26,7 @@ from fedlib.problem.streams import generator
 from fedlib.runs import tuning
 from fedlib.runs.computations import computation
 from fedlib.runs.study import Run
-from fedlib.runs.tuning import Sweep
+from fedlib.runs.tuning import Final, Sweep
 from fedlib.wireless import Devices, Scenario
 from fedlib.wireless.devices import BITS_PER_MEGABYTE
 
@@ -34,6 +34,7 @@ FULL = "full"
 PRINTED, FEDL = "as printed", "as FEDL"  # settings of the learning
 OWN_STEP, ONE_STEP = "own step", "one step"  # every curve at its best step size, or all at the same
 FASTEST_STEP = "fastest step"  # every curve at the step size that takes it to a target in the fewest rounds
+FINALISTS = 3  # step sizes of a curve that meet over the whole length: some swing for as long as tuning runs last
 TEST_SHARE = 0.25  # of each device's samples
 IN_TIME = ", in time"
 MEASURES = ["sending_j", "computing_j", "late"]  # joules, joules, devices that miss the deadline
@@ -98,7 +99,7 @@ def as_fedl(
     return LearningSetting(FEDL, federation, local, etas, rounds)
 
 
-def run(setting: LearningSetting, curve: Curve, batch: int | str, seed: int, rounds: int, every: int = 1) -> Run:
+def run(setting: LearningSetting, curve: Curve, batch: int | str, seed: int, rounds: int) -> Run:
     """One run of a curve."""
     algorithm, eta = ("localdescent", {}) if curve.eta is None else ("fcbafl", {"eta": curve.eta})
     label = {
@@ -108,20 +109,25 @@ def run(setting: LearningSetting, curve: Curve, batch: int | str, seed: int, rou
         "batch": str(batch),
         "lr": curve.lr,
     }
-    return Run(
-        algorithm, setting.federation, rounds, seed, setting.work_at(batch) | eta | {"lr": curve.lr}, every, label
-    )
+    return Run(algorithm, setting.federation, rounds, seed, setting.work_at(batch) | eta | {"lr": curve.lr}, 1, label)
 
 
-def tune(setting: LearningSetting, rates: list[float], batch: int | str, rounds: int, seed: int) -> Sweep:
-    """The best step size of FedAvg and of every eta, at one size of batches."""
+def tune(
+    setting: LearningSetting, rates: list[float], batch: int | str, rounds: int, seeds: Sequence[int], last: int
+) -> Sweep:
+    """The best step size of FedAvg and of every eta, at one size of batches.
+
+    The three best of each curve meet in a final as long as the setting's runs. All runs are scored by the mean of their
+    last rounds.
+    """
     etas = {curve_name(eta): eta for eta in (None, *setting.etas_at(batch))}
-    bases = {name: run(setting, Curve(eta, rates[0]), batch, 0, rounds, every=rounds) for name, eta in etas.items()}
-    return tuning.tune(bases, {name: {"lr": rates} for name in bases}, [seed])
+    bases = {name: run(setting, Curve(eta, rates[0]), batch, 0, rounds) for name, eta in etas.items()}
+    final = Final(setting.rounds, last, FINALISTS)
+    return tuning.tune(bases, {name: {"lr": rates} for name in bases}, seeds, final=final, last=last)
 
 
 def fastest(
-    setting: LearningSetting, rates: list[float], batch: int | str, rounds: int, target: float, seed: int
+    setting: LearningSetting, rates: list[float], batch: int | str, rounds: int, target: float, seeds: Sequence[int]
 ) -> Sweep:
     """The step sizes with which FedAvg and the largest eta reach the target accuracy in the fewest rounds."""
     etas = {curve_name(eta): eta for eta in (None, max(setting.etas_at(batch)))}
@@ -129,7 +135,7 @@ def fastest(
         name: replace(run(setting, Curve(eta, rates[0]), batch, 0, rounds), stop_at={"accuracy": target})
         for name, eta in etas.items()
     }
-    return tuning.tune(bases, {name: {"lr": rates} for name in bases}, [seed], score=tuning.SPEED)
+    return tuning.tune(bases, {name: {"lr": rates} for name in bases}, seeds, score=tuning.SPEED)
 
 
 def own_steps(setting: LearningSetting, sweeps: dict[int | str, Sweep]) -> dict[int | str, list[Curve]]:

@@ -205,8 +205,9 @@ def one_device(device: Devices, deadline_s: float) -> tuple[Figure, pd.DataFrame
 def energies(frame: pd.DataFrame, axis: str, label: str, log: bool = False) -> Figure:
     """Mean energy per round over a sweep, one line per scheme.
 
-    Solid: the scheme as printed, with a band of one standard deviation over draws; a mark is hollow where, in more than
-    half of the draws, a device misses the deadline or there is no plan. Dotted: our variant that meets the deadline.
+    Solid: the scheme as printed, with a band of one standard deviation over draws, cut off at a tenth of the mean where
+    the axis is logarithmic; a mark is hollow where, in more than half of the draws, a device misses the deadline or
+    there is no plan. Dotted: our variant that meets the deadline.
     """
     fig, axes = plt.subplots(figsize=(7.2, 4.2))
     _draw_energies(axes, frame, axis, label, log)

@@ -14,6 +14,7 @@ from fedlib.papers.fcbafl.experiments import (
     over_deadlines,
     over_devices,
 )
+from fedlib.runs.tuning import Sweep
 from fedlib.wireless import Scenario
 
 RUN = ["setting", "step", "curve", "batch", "seed"]  # the columns that identify a run of the learning
@@ -72,10 +73,27 @@ def step_sizes(settings: dict[str, dict[str, dict[int | str, list[Curve]]]]) -> 
     return table.astype(object).fillna("")
 
 
+def finals(settings: dict[str, dict[int | str, Sweep]]) -> pd.DataFrame:
+    """The finals of the tuning, for reading: the step sizes of every curve in the order of their tuning runs, each with
+    its accuracies in percent when tuned and in the final, averaged over the tuning seeds."""
+    rows = {}
+    for setting, by_batch in settings.items():
+        for batch, sweep in by_batch.items():
+            tuned = sweep.means().set_index(["method", "lr"])["score"]
+            for curve, scores in sweep.finals.groupby("method", sort=False) if len(sweep.finals) else ():
+                ends = scores.groupby("lr", sort=False)["score"].mean()
+                met = [f"{lr:g}: {100 * tuned[curve, lr]:.2f}, {100 * end:.2f}" for lr, end in ends.items()]
+                places = {f"place {place}": text for place, text in enumerate(met, start=1)}
+                won = list(ends.index).index(sweep.best[str(curve)]["lr"]) + 1
+                rows[setting, str(batch), str(curve)] = places | {"won by place": won}
+    index = pd.MultiIndex.from_tuples(list(rows), names=["setting", "batch", "curve"])
+    return pd.DataFrame(list(rows.values()), index).fillna("")
+
+
 def theta_after(frame: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
     """The local accuracy theta of (7) after some rounds: one row per curve, batch, round and seed."""
     chosen = frame[frame["eta"].notna() & frame["round"].isin(rounds)]
-    return chosen[["curve", "eta", "batch", "round", "seed", "theta", "theta_max"]].reset_index(drop=True)
+    return chosen[["curve", "eta", "batch", "lr", "round", "seed", "theta", "theta_max"]].reset_index(drop=True)
 
 
 def energy_to_target(ends: pd.DataFrame, joules: pd.DataFrame) -> pd.DataFrame:
