@@ -463,8 +463,9 @@ def test_a_failing_run_is_told_with_its_config_and_stops_no_other(store_folder, 
     assert store.load(impossible) is None
 
 
-def test_a_worker_that_dies_is_an_error_and_the_next_study_continues(store_folder):
+def test_when_a_worker_is_killed_new_ones_continue_and_nothing_changes(store_folder, tmp_path, monkeypatch):
     runs = [toy_run(rounds=800, every=400, seed=seed) for seed in (0, 1)]
+    expected = [computed_elsewhere(run, tmp_path / "other", monkeypatch) for run in runs]
 
     def kill_a_worker() -> None:
         while not store_folder.exists() or not any(store_folder.iterdir()):
@@ -473,10 +474,28 @@ def test_a_worker_that_dies_is_an_error_and_the_next_study_continues(store_folde
 
     killer = threading.Thread(target=kill_a_worker)
     killer.start()
-    with pytest.raises(Exception, match="terminated abruptly"):
-        study.execute(runs, backend="processes", workers=2)
-    killer.join()
     assert len(study.execute(runs, backend="processes", workers=2)) == 2 * 3
+    killer.join()
+    assert [records_bytes(run) for run in runs] == expected
+
+
+def kill_worker(folder: Path) -> str:
+    """Work that kills its process, the first time or each time."""
+    if folder.name != "once" or not any(folder.iterdir()):
+        (folder / str(os.getpid())).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def test_after_three_deaths_a_study_gives_up_and_says_what_helps(tmp_path):
+    for name in ("once", "always"):
+        (tmp_path / name).mkdir()
+    work = [tmp_path / "once", tmp_path / "once"]
+    assert [answer for _, answer in processes.in_workers(kill_worker, work, 2, lambda rounds: None)] == ["done", "done"]
+    with pytest.raises(processes.WorkersDied, match="killed 3 times, with 1 to do. Most often that is memory"):
+        list(processes.in_workers(kill_worker, [tmp_path / "always"], 1, lambda rounds: None))
+    assert len(list((tmp_path / "always").iterdir())) == 3
+    assert processes._pool is None, "the next study starts workers of its own"
 
 
 def test_an_unknown_backend_is_answered_with_the_known_ones(store_folder, monkeypatch):
