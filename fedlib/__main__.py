@@ -35,7 +35,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         return USAGE
     except KeyboardInterrupt:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # else it reports the cell that was cut short
-        print("\nInterrupted. Finished runs are kept; the same command continues where it stopped.", file=sys.stderr)
+        kept = " Finished runs are kept; the same command continues where it stopped." if module == "reports" else ""
+        print(f"\nInterrupted.{kept}", file=sys.stderr)
         return INTERRUPTED
 
 
