@@ -20,6 +20,7 @@ import fedlib
 from fedlib import algorithms, data
 from fedlib.algorithms.fedprox import FedProx
 from fedlib.commands import record_cli, verify_cli
+from fedlib.data.files import write_text
 from fedlib.papers.fedgs.experiments import Park, participations
 from fedlib.problem.federation import federate
 from fedlib.report import holdings
@@ -519,6 +520,71 @@ def test_record_takes_what_the_reports_of_a_paper_used(folders, monkeypatch, cap
     assert record.runs_of("toy")[toy_run().name].commit == "89abcdef"
     with pytest.raises(UsageError, match="it takes paper=name scale=name"):
         record_cli.run(["paper=toy"], folders)
+
+
+@pytest.fixture
+def built(folders, monkeypatch) -> Path:
+    """A report of two notebooks, each with a run, and a third run on record that neither uses."""
+    monkeypatch.setattr(record, "commit", lambda: "89abcdef")
+    recorded(toy_run(seed=9))
+    report = folders / "reports" / "desk"
+    for number, name in enumerate(("fine", "wide")):
+        (folders / "notebooks" / "toy").mkdir(parents=True, exist_ok=True)
+        (folders / "notebooks" / "toy" / f"0{number}_{name}.ipynb").touch()
+        with monkeypatch.context() as patch:
+            patch.setenv("FEDLIB_USED", str(report / "used" / f"toy-{name}.csv"))
+            execute([toy_run(seed=number)])
+        execution(report, name)
+    return folders
+
+
+def execution(report: Path, name: str, **about) -> None:
+    """The executed notebook of a report, in which one run was used."""
+    runs = {"recorded": 0, "stale": 0, "computed": 1}
+    told = {"paper": "toy", "notebook": name, "scale": "desk", "error": None, "runs": runs} | about
+    write_text(report / "executed" / f"toy-{name}.ipynb", json.dumps({"metadata": {"fedlib": told}}))
+
+
+def record_only(folders: Path) -> int:
+    return record_cli.run(["paper=toy", "scale=desk", "--only"], folders)
+
+
+def test_what_no_notebook_of_a_whole_report_used_is_dropped(built, capsys):
+    assert record_only(built) == 0
+    assert set(record.runs_of("toy")) == {toy_run(seed=0).name, toy_run(seed=1).name}
+    assert "2 recorded, 1 dropped" in capsys.readouterr().out
+
+
+def not_built(report: Path) -> None:
+    (report / "used" / "toy-wide.csv").unlink()
+    (report / "executed" / "toy-wide.ipynb").unlink()
+
+
+def interrupted(report: Path) -> None:
+    (report / "used" / "toy-wide.csv").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        (not_built, "toy.wide not built to the end"),
+        (interrupted, "toy.wide not built to the end"),
+        (lambda report: execution(report, "wide", error="cell 3: OSError"), "toy.wide failed"),
+    ],
+)
+def test_nothing_is_dropped_by_a_report_that_lacks_a_notebook(built, harm, complaint):
+    harm(built / "reports" / "desk")
+    with pytest.raises(UsageError, match=complaint):
+        record_only(built)
+    assert list(record.runs_of("toy")) == [toy_run(seed=9).name]
+    assert record_cli.run(["paper=toy", "scale=desk"], built) == 0, "but what is finished can be recorded"
+
+
+def test_runs_of_a_paper_that_is_shown_at_another_scale_are_not_recorded_as_of_this_one(built):
+    execution(built / "reports" / "desk", "fine", scale="quick")
+    with pytest.raises(UsageError, match="shows toy-fine at quick scale, so its runs are not those of scale=desk"):
+        record_cli.run(["paper=toy", "scale=desk"], built)
+    assert list(record.runs_of("toy")) == [toy_run(seed=9).name]
 
 
 # Computations

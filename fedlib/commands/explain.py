@@ -13,6 +13,7 @@ from typing import Any
 
 from fedlib.commands import FINE
 from fedlib.judging import ledger
+from fedlib.report import provenance
 from fedlib.report.usage import UsageError
 
 SCALES = ("paper", "desk", "quick", "lab")  # folders below reports/, the best evidence first; lab: JupyterLab's
@@ -103,12 +104,10 @@ def _needs(needs: list[dict[str, Any]]) -> list[str]:
 def _runs(entry: ledger.Entry, report: Path) -> list[str]:
     """Where the runs behind the page of an entry are listed."""
     paper = entry.id.split("/")[0]
-    used = report / "used" / f"{paper}-{entry.page}.csv"
-    if not used.exists():
-        return []
-    names = {line.split(",")[0] for line in used.read_text().splitlines() if line}
-    record = f"reports/recorded/{paper}/runs.csv"
-    return _wrapped("runs", f"{len(names)} behind the page, named in {_short(used)}; those on record stand in {record}")
+    file = report / "used" / f"{paper}-{entry.page}.csv"
+    record, names = f"reports/recorded/{paper}/runs.csv", provenance.used(file)
+    said = f"{len(names)} behind the page, named in {_short(file)}; those on record stand in {record}"
+    return _wrapped("runs", said) if names else []
 
 
 def _heading(entry: ledger.Entry) -> list[str]:
