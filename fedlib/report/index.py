@@ -20,7 +20,7 @@ from PIL import Image
 
 from fedlib.data.files import write_text
 from fedlib.judging import ledger
-from fedlib.report import comparisons, findings, scatter, verdicts
+from fedlib.report import comparisons, findings, provenance, scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline
 from fedlib.report.notebooks import COURSE, START, title
 
@@ -46,7 +46,8 @@ class Page:
 def write(folder: Path) -> Path:
     """Build the index of a report folder."""
     entries = verdicts.entries(folder)
-    pages = sorted(map(_page, (folder / "executed").glob("*.ipynb")), key=lambda page: page.about["source"])
+    executed = [_page(file) for file in (folder / "executed").glob("*.ipynb") if "source" in provenance.about(file)]
+    pages = sorted(executed, key=lambda page: page.about["source"])
     names = dict.fromkeys([entry["paper"] for entry in entries] + [page.about["paper"] for page in pages])
     names.pop(START, None)
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
