@@ -256,6 +256,21 @@ def test_an_unreadable_checkpoint_is_set_aside_and_the_run_starts_afresh(
     assert f"checkpoint of run {run.name} set aside" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("damage", [cut, empty, lambda content: b"\0" * len(content)], ids=["cut", "empty", "zeros"])
+@pytest.mark.parametrize("name", ["run.json", "records.csv"])
+def test_a_torn_entry_of_the_store_is_set_aside_and_the_run_is_computed_again(store_folder, capsys, name, damage):
+    run = toy_run()
+    store.compute(run)
+    file, expected = store.folder_of(run) / name, records_bytes(run)
+    file.write_bytes(torn := damage(file.read_bytes()))
+    assert store.finished(run.name) is None
+    assert f"run {run.name} set aside in the store" in capsys.readouterr().out
+    assert file.with_name(f"{name}.unreadable").read_bytes() == torn
+    study.execute([run])
+    assert records_bytes(run) == expected
+    assert store.finished(run.name) is not None
+
+
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     target = tmp_path / "records.csv"
     write_atomically(target, lambda part: part.write_text("old"))
