@@ -11,16 +11,16 @@ import nbformat
 import pytest
 from judged_page import displayed, show_verdicts, write_page
 from ledger_lines import cell, claim, comparison, line, printed
-from toy_workbook import make_workbook
+from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
 from fedlib.data.files import write_text
-from fedlib.report import index, produce, provenance, scatter, show
+from fedlib.report import execute, index, produce, provenance, scatter, show
 from fedlib.report.execute import clean
 from fedlib.report.execute import main as execute_main
 from fedlib.report.html import page_of, scrubbed
 from fedlib.report.maths import mathml
-from fedlib.report.notebooks import parameters
+from fedlib.report.notebooks import discover, lessons, parameters
 from fedlib.report.verdicts import LOOKS, badge
 
 pytestmark = pytest.mark.slow
@@ -438,6 +438,16 @@ def test_saving_in_place_keeps_results_and_drops_what_changes_from_run_to_run(tm
     assert set(saved.metadata) == {"kernelspec", "language_info"}
     assert [dict(cell.metadata) for cell in saved.cells] == [{}, {"tags": ["parameters"]}, {}, {}]
     assert parameters(path) == {"seed": 0}
+
+
+def test_saving_everything_means_this_repository_wherever_one_is(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(execute, "save", saved.append)
+    assert execute_main(["--save"]) == 0
+    assert [notebook.path for notebook in saved] == [
+        notebook.path for notebook in (*discover(REPOSITORY), *lessons(REPOSITORY))
+    ]
 
 
 def test_cleaning_twice_changes_nothing_more(tmp_path):
