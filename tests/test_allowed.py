@@ -128,6 +128,7 @@ def test_a_wrong_value_is_found_in_the_config_of_any_notebook(config, bad):
         ("fedgs.comparison.start=hee", "Did you mean he?"),
         ("fedacs.comparison.kappa=150", "kappa=150, clients=200, but kappa <= 0.4 * clients must hold."),
         (f"seed=1{'0' * 400}", "0: expected a whole number, 0 or more, at most 4294967295."),
+        ("fedacs.comparison.every=7", "every=7, last=5, full_last=5, but every <= min(last, full_last) must hold."),
         ("seed=-1", "fedlib: seed=-1: expected a whole number, 0 or more"),
         ("backend.workers=0", "backend.workers=0: expected a whole number, 1 or more, or null."),
         ("backend.name=slrm", "Did you mean slurm?"),

@@ -202,6 +202,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "poisoners <= clients",
         "poison_rounds <= rounds",
         "clients <= 2 * fixed_rounds * kappa",
+        "every <= min(last, full_last)",  # a target is a mean of measured rounds
     ),
     "fedacs.bandit": ("kappa <= min(0.05, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
