@@ -17,14 +17,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import fedlib
 from fedlib.commands import COMMANDS, INTERRUPTED, USAGE
 from fedlib.report.usage import UsageError
+from fedlib.surroundings import REPOSITORY
 
-ROOT = Path(fedlib.__file__).resolve().parents[1]
 
-
-def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+def main(arguments: list[str] | None = None, root: Path = REPOSITORY) -> int:
     """Carry out the command; its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     module, words = (COMMANDS[words[0]], words[1:]) if words and words[0] in COMMANDS else ("reports", words)

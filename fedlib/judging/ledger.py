@@ -46,6 +46,7 @@ from fedlib.judging import checks, claims, facts
 from fedlib.judging.claims import Decision, Finding
 from fedlib.judging.entries import (
     COMPARED,
+    DRAWN,
     FOLDER,
     KINDS,
     Entry,
@@ -66,6 +67,7 @@ from fedlib.runs import durations
 
 __all__ = [
     "COMPARED",
+    "DRAWN",
     "FOLDER",
     "INCOMPLETE",
     "KINDS",
