@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
-from fedlib.commands import dask_cli, reports
+from fedlib.commands import catalogue, dask_cli, reports
 from fedlib.report import usage
 from fedlib.report.notebooks import discover, parameters
 from fedlib.report.settings import compose_job
@@ -234,6 +234,15 @@ def test_ctrl_c_stops_the_kernel_and_says_how_to_continue(workbook):
     assert "Finished runs are kept; the same command continues" in complaint
     assert "Traceback" not in complaint
     assert list((workbook / "reports" / "desk" / "executed").iterdir()) == []
+
+
+def test_an_interrupted_command_promises_nothing_that_it_does_not_keep(monkeypatch, capsys):
+    def interrupted(words, root):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(catalogue, "run", interrupted)
+    assert main(["list"]) == 130
+    assert capsys.readouterr().err == "\nInterrupted.\n"
 
 
 PAPERS = [notebook.paper for notebook in discover(REPOSITORY)]

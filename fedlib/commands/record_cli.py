@@ -96,9 +96,7 @@ def said_of(report: Path, slug: str) -> dict[str, Any]:
     then others than it counted."""
     from fedlib.report import provenance
 
-    about, used = (
-        provenance.about(report / "executed" / f"{slug}.ipynb"),
-        provenance.used(report / "used" / f"{slug}.csv"),
-    )
+    about = provenance.about(report / "executed" / f"{slug}.ipynb")
     counts = about.get("runs", {})
-    return about if sum(counts.get(origin, 0) for origin in ("recorded", "stale", "computed")) == len(used) else {}
+    counted = sum(counts.get(origin, 0) for origin in ("recorded", "stale", "computed"))
+    return about if counted == len(provenance.used(report / "used" / f"{slug}.csv")) else {}
