@@ -160,7 +160,11 @@ def with_open_quote(text: str) -> str:
     return text + '"' + "x" * 200_000
 
 
-@pytest.mark.parametrize("harm", [cut_off, with_conflict, with_open_quote])
+def with_a_word_for_seconds(text: str) -> str:
+    return text.replace(",0123abcd,", ",0123abcd,long")
+
+
+@pytest.mark.parametrize("harm", [cut_off, with_conflict, with_open_quote, with_a_word_for_seconds])
 def test_a_damaged_table_is_noticed_and_not_used_and_other_papers_are_still_read(folders, monkeypatch, capsys, harm):
     recorded(toy_run(), paper="aaa")
     recorded(toy_run("fedavg"), paper="toy")
@@ -179,6 +183,7 @@ def test_a_damaged_table_is_noticed_and_not_used_and_other_papers_are_still_read
         execute([toy_run()])
     with pytest.raises(UsageError, match="git checkout"):
         verify_cli.run([], folders)
+    assert verify_cli.run(["paper=toy"], folders) == 0
     with pytest.raises(record.DamagedRecord):
         recorded(toy_run(seed=8), paper="aaa")
     assert file.read_bytes() == damaged, "and what is left of it can be looked at"

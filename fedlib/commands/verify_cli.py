@@ -56,7 +56,8 @@ def on_record(paper: str) -> list:
     if paper != "all" and paper not in record.papers():
         raise UsageError(f"paper={paper}: it has no recorded runs. {valid_names(['all', *record.papers()], paper)}")
     try:
-        return [(name, line) for name, line in record.everything() if paper in ("all", name)]
+        papers = record.papers() if paper == "all" else [paper]
+        return [(name, line) for name in papers for line in record.runs_of(name).values()]
     except record.DamagedRecord as damage:
         raise UsageError(f"verify: {damage}") from None
 

@@ -106,7 +106,10 @@ def _read(file: Path, modified: int) -> Mapping[str, RecordedRun]:
     for row in rows:
         if None in row or None in row.values():  # left over from a merge, or cut off
             raise DamagedRecord(f"{file}: {str(row['name'])[:40]!r} begins a line that is no run. {remedy}")
-    values: list[dict[str, Any]] = [{**row, "seconds": float(row["seconds"])} for row in rows]
+    try:
+        values: list[dict[str, Any]] = [{**row, "seconds": float(row["seconds"])} for row in rows]
+    except ValueError as problem:
+        raise DamagedRecord(f"{file}: {problem}. {remedy}") from problem
     runs = [RecordedRun(**value) for value in values]
     return MappingProxyType({run.name: run for run in runs})
 
