@@ -71,7 +71,7 @@ notebooks: $(READY)
 	@$(BIN)/python -m fedlib.report.execute --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info reports/quick reports/course reports/lab reports/sweeps
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info reports/quick reports/course reports/lab reports/sweeps reports/changed
 	find fedlib tests notebooks -depth \( -name __pycache__ -o -name .ipynb_checkpoints \) -exec rm -rf {} +
 
 # torch and torchvision are pinned and resolved in one pip command: apart, pip would fetch gigabytes of CUDA.

@@ -17,14 +17,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import fedlib
 from fedlib.commands import COMMANDS, INTERRUPTED, USAGE
 from fedlib.report.usage import UsageError
+from fedlib.surroundings import REPOSITORY
 
-ROOT = Path(fedlib.__file__).resolve().parents[1]
 
-
-def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+def main(arguments: list[str] | None = None, root: Path = REPOSITORY) -> int:
     """Carry out the command; its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     module, words = (COMMANDS[words[0]], words[1:]) if words and words[0] in COMMANDS else ("reports", words)
@@ -35,7 +33,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         return USAGE
     except KeyboardInterrupt:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # else it reports the cell that was cut short
-        print("\nInterrupted. Finished runs are kept; the same command continues where it stopped.", file=sys.stderr)
+        kept = " Finished runs are kept; the same command continues where it stopped." if module == "reports" else ""
+        print(f"\nInterrupted.{kept}", file=sys.stderr)
         return INTERRUPTED
 
 

@@ -14,6 +14,7 @@ where a process starts. Through them notebooks learn the folders and the use of 
 """
 
 import os
+import re
 from pathlib import Path
 
 from platformdirs import user_cache_dir
@@ -24,6 +25,16 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 def data_folder() -> Path:
     """The user's own files, which are only ever read."""
     return Path(os.environ.get("FEDLIB_DATA") or REPOSITORY / "data").expanduser()
+
+
+def is_name_of_data(text: str) -> bool:
+    """Whether a data set may have this name."""
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", text) is not None
+
+
+def drop_ins(folder: Path) -> list[str]:
+    """The names of the data sets in a folder of the user; a file that can be no name is none."""
+    return sorted(file.stem for file in folder.glob("*.npz") if is_name_of_data(file.stem))
 
 
 def cache_folder() -> Path:

@@ -56,7 +56,7 @@ def _write_ledger(folder: Path, papers: list[str]) -> None:
     measured = Path(os.environ.get("FEDLIB_REPORT", "missing")) / "data"
     if measured.is_dir():
         shutil.copytree(measured, folder / "data")
-        ledger.write(folder, papers, "quick")
+        ledger.write(folder, dict.fromkeys(papers, "quick"))
         return
     entries = [entry for paper in papers for entry in ledger.load(paper).entries]
     verdicts = {kind: itertools.cycle(INVENTED.get(kind, INVENTED["figure"])) for kind in ledger.KINDS}

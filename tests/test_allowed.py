@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 from omegaconf import DictConfig, OmegaConf
 from toy_workbook import REPOSITORY, make_workbook
 
+from fedlib import data
 from fedlib.__main__ import main
 from fedlib.commands import allowed
 from fedlib.commands.allowed import ALLOWED, RULES, SETTINGS, Allowed
@@ -126,6 +127,8 @@ def test_a_wrong_value_is_found_in_the_config_of_any_notebook(config, bad):
         ("fedgs.comparison.methods=[FedAvg]", "methods=[FedAvg]: FedAvg in it is wrong"),
         ("fedgs.comparison.start=hee", "Did you mean he?"),
         ("fedacs.comparison.kappa=150", "kappa=150, clients=200, but kappa <= 0.4 * clients must hold."),
+        (f"seed=1{'0' * 400}", "0: expected a whole number, 0 or more, at most 4294967295."),
+        ("fedacs.comparison.every=7", "every=7, last=5, full_last=5, but every <= min(last, full_last) must hold."),
         ("seed=-1", "fedlib: seed=-1: expected a whole number, 0 or more"),
         ("backend.workers=0", "backend.workers=0: expected a whole number, 1 or more, or null."),
         ("backend.name=slrm", "Did you mean slurm?"),
@@ -168,6 +171,18 @@ def test_a_data_set_of_ones_own_is_a_name_once_its_file_is_there(config, tmp_pat
         allowed.check(job, REPOSITORY)
     (tmp_path / "mine.npz").touch()
     allowed.check(job, REPOSITORY)
+
+
+@pytest.mark.parametrize("name", ["my data", "._mine", "-mine"])
+def test_a_file_that_load_would_refuse_is_neither_accepted_nor_listed(config, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("FEDLIB_DATA", str(tmp_path))
+    (tmp_path / f"{name}.npz").touch()
+    with pytest.raises(ValueError, match="is not a valid name"):
+        data.load(name)
+    job = OmegaConf.merge(config, {"fedgs": {"time": {"data_set": name}}})
+    with pytest.raises(UsageError, match="expected a name"):
+        allowed.check(job, REPOSITORY)
+    assert name not in data.available()
 
 
 def test_a_parameter_that_nobody_thought_of_must_be_finite_at_least(tmp_path, capsys):

@@ -20,6 +20,7 @@ from fedlib.bench.contestants import fedlib_engine as ours
 from fedlib.bench.workloads import W1, W2, W3, W4, WORKLOADS
 from fedlib.engine.minibatches import client_minibatches
 from fedlib.problem import layout
+from fedlib.surroundings import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
@@ -335,7 +336,7 @@ def test_peers_that_are_not_installed_are_reported_with_the_command(tmp_path, mo
 
 
 def test_the_install_command_names_the_extra_that_pyproject_pins():
-    project = tomllib.loads((peers.REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert "'.[peers]'" in peers.INSTALL
     assert all("==" in requirement for requirement in project["peers"])
     names = {re.split(r"[\[=]", requirement)[0] for requirement in project["peers"]}

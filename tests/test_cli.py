@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
-from fedlib.commands import dask_cli, reports
+from fedlib.commands import catalogue, dask_cli, reports
 from fedlib.report import usage
 from fedlib.report.notebooks import discover, parameters
 from fedlib.report.settings import compose_job
@@ -187,6 +187,28 @@ def test_a_report_with_changed_parameters_replaces_no_other(workbook, monkeypatc
     assert reports.report_folder(job, workbook) == workbook / "reports" / folder
 
 
+def test_a_sweep_stays_below_the_report_that_is_asked_for(workbook, monkeypatch):
+    monkeypatch.chdir(workbook)
+    jobs = reports.jobs_of(["-m", "seed=1,2", "report=mine"], workbook)
+    assert [reports.report_folder(job, workbook) for job in jobs] == [workbook / "mine" / f"seed={n}" for n in (1, 2)]
+
+
+def test_many_changed_parameters_still_make_a_name_that_a_folder_can_have_and_no_other_has(workbook):
+    longs = [["toy.fine.rates=[" + ",".join(["0.1"] * 90) + f",{last}]"] for last in (0.2, 0.3)]
+    folders = [reports.report_folder(reports.jobs_of(words, workbook)[0], workbook) for words in longs]
+    assert folders[0] != folders[1]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        assert folder.name.startswith("toy.fine.rates=_0.1,0.1")
+
+
+def test_a_value_that_needs_quotes_is_answered_with_the_quotes(workbook, capsys):
+    assert main(["data.folder=/my data (1)"], workbook) == 2
+    complaint = capsys.readouterr().err
+    assert """two pairs of quotes: 'data.folder="/my data (1)"'""" in complaint
+    assert compose_job(workbook, ['data.folder="/my data (1)"']).data.folder == "/my data (1)"
+
+
 def test_a_sweep_writes_one_report_folder_a_job(workbook):
     assert main(["-m", "notebooks=fine", "toy.fine.seeds=1,2"], workbook) == 0
     for seeds in (1, 2):
@@ -212,6 +234,15 @@ def test_ctrl_c_stops_the_kernel_and_says_how_to_continue(workbook):
     assert "Finished runs are kept; the same command continues" in complaint
     assert "Traceback" not in complaint
     assert list((workbook / "reports" / "desk" / "executed").iterdir()) == []
+
+
+def test_an_interrupted_command_promises_nothing_that_it_does_not_keep(monkeypatch, capsys):
+    def interrupted(words, root):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(catalogue, "run", interrupted)
+    assert main(["list"]) == 130
+    assert capsys.readouterr().err == "\nInterrupted.\n"
 
 
 PAPERS = [notebook.paper for notebook in discover(REPOSITORY)]

@@ -6,6 +6,7 @@ import importlib
 import json
 import linecache
 import re
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -500,6 +501,11 @@ def test_the_package_has_lessons_library_requirements_and_a_pointer_to_the_data(
     assert {"README.md", "requirements.txt", "constraints.txt", "pyproject.toml", "fedlib", "glossary.md"} <= names
     assert "## Data" in (unpacked / "README.md").read_text(encoding="utf-8")
     assert not list(unpacked.rglob("__pycache__"))
+
+
+def test_the_files_of_the_package_can_be_read_by_everybody(course):
+    with zipfile.ZipFile(course / package.NAME) as packed:
+        assert {file.external_attr >> 16 for file in packed.infolist()} == {0o644}
 
 
 def test_all_links_of_the_package_lead_to_files_in_it(unpacked):

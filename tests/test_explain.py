@@ -5,6 +5,7 @@ import synthetic_claims
 
 from fedlib.__main__ import main
 from fedlib.judging import facts, ledger
+from fedlib.report import verdicts
 
 CLAIM = "fedsr/claim-ring-share"
 
@@ -36,7 +37,7 @@ def test_the_story_has_sentence_needs_comparisons_verdict_and_data(told, tmp_pat
     assert "share_rounds 500, has 500: met. a longer ring takes more steps per round" in story
     assert story.count("  holds") == 6 and "share 0.1 to 0.2, iid" in story and "n 5" in story
     assert "verdict  reproduced" in story
-    assert "found    6 hold, of 6; smallest effect 10" in story
+    assert "found    6 hold, of 6. Smallest effect on accuracy +10.0" in story
     unwrapped = "".join(story.split())  # a long path may be broken
     assert "reports/desk/data/fedsr-fig10.csv" in unwrapped and "fedsr-fig10.json" in unwrapped
 
@@ -56,6 +57,18 @@ def test_the_largest_scale_is_told_unless_another_is_asked_for(told, tmp_path):
     assert "verdict  contradicted" in told(CLAIM, "--scale", "quick")
     report(tmp_path / "elsewhere", CLAIM, supports=False)
     assert "verdict  contradicted" in told(CLAIM, "--report", str(tmp_path / "elsewhere"))
+
+
+def test_the_terminal_shows_the_same_digits_as_the_page(told, tmp_path):
+    desk = tmp_path / "reports" / "desk"
+    report(desk, CLAIM)
+    line = ledger.judge(ledger.load("fedsr").entry(CLAIM), desk)
+    story, row = told(CLAIM), line["comparisons"][0]
+    assert verdicts.weighed(line) in " ".join(story.split())
+    assert (
+        f"{verdicts.effect(row['effect'], row['interval'])} ({verdicts.between(row['interval'], row['effect'])})"
+        in story
+    )
 
 
 def test_every_reading_is_told(told, tmp_path):
@@ -88,7 +101,7 @@ def test_printed_numbers_have_a_story_too(told, tmp_path):
     file.parent.mkdir(parents=True)
     file.write_text("curve,round,lr\ncosine,1,0.01\ncosine,500,0.002\n")
     story = told("fedsr/fig6")
-    assert "cosine, 1    printed      0.01  ours      0.01" in story
+    assert "cosine, 1    printed      0.01  ours    0.0100" in story
     assert story.count("matches") == 2 and "differs (ours higher)" in story and "verdict  differs" in story
 
 

@@ -394,6 +394,12 @@ def test_average_allocation_is_one_share_of_n_in_every_figure():
             np.testing.assert_allclose(costs[0], sending, rtol=1e-12)
 
 
+def test_deadlines_that_differ_by_less_than_a_second_have_columns_of_their_own():
+    frame = results.savings(experiments.over_deadlines(CELL, [26.2, 26.8], 3, 0), "deadline_s")
+    assert list(results.late_rounds(frame, "deadline_s")) == ["26.2", "26.8"]
+    assert set(results.ahead(frame, "deadline_s")["26.8"]) <= {f"{won} of 3" for won in range(4)}
+
+
 def test_late_devices_are_counted_and_never_dropped():
     """At 25 s the frequency in time is above f_max for somebody in most draws: as printed the round is late, kept in
     time it has no plan."""
@@ -402,15 +408,15 @@ def test_late_devices_are_counted_and_never_dropped():
     points = frame[frame["sweep"] == "point"]
     assert points.groupby(["scheme", "deadline_s"])["seed"].nunique().eq(40).all()
     late = results.late_rounds(frame, "deadline_s")
-    assert late.loc["OF", 25] == late.loc["OF, in time", 25] > 20
-    assert late[60].eq(0).all()
+    assert late.loc["OF", "25"] == late.loc["OF, in time", "25"] > 20
+    assert late["60"].eq(0).all()
     printed, kept = (
         points[(points["scheme"] == name) & (points["deadline_s"] == 25)] for name in ("OF", "OF, in time")
     )
-    assert printed["energy_j"].notna().all() and (printed["late"] > 0).sum() == late.loc["OF", 25]
-    assert kept["energy_j"].isna().sum() == late.loc["OF, in time", 25]
+    assert printed["energy_j"].notna().all() and (printed["late"] > 0).sum() == late.loc["OF", "25"]
+    assert kept["energy_j"].isna().sum() == late.loc["OF, in time", "25"]
     whole = frame[(frame["sweep"] == "all") & (frame["scheme"] == "OF, in time")]
-    assert whole["energy_j"].isna().sum() == late.loc["OF, in time", 25]  # a sweep with a gap has no sum
+    assert whole["energy_j"].isna().sum() == late.loc["OF, in time", "25"]  # a sweep with a gap has no sum
 
 
 def test_schemes_kept_in_time_are_never_late():

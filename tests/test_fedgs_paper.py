@@ -306,6 +306,8 @@ def test_how_many_times_fewer_rounds_is_a_ratio_of_means_or_a_bound():
     runs["rounds_to_target"] = [10, 20, 4, 6]
     assert results.times_fewer(runs) == "3.0"
     assert results.times_fewer(runs.assign(reached=[True, True, True, False])) == "at most 3.0"
+    assert results.times_fewer(runs.assign(reached=[True, False, True, True])) == "at least 3.0"
+    assert results.times_fewer(runs.assign(reached=[True, False, True, False])) == "roughly 3.0"
 
 
 def test_gradients_are_measured_by_independent_ones_of_the_same_number_seed_and_round():

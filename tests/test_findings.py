@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from fedlib.__main__ import ROOT, main
+from fedlib.__main__ import main
 from fedlib.commands import findings_cli
 from fedlib.judging import ledger
 from fedlib.report import findings
 from fedlib.report.settings import decided_papers
+from fedlib.surroundings import REPOSITORY as ROOT
 
 
 def output(text: str, **about: str) -> dict:

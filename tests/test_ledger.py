@@ -554,7 +554,7 @@ def test_the_ledger_is_written_with_the_comparisons_of_its_claims(toy, tmp_path,
     monkeypatch.setattr(ledger, "load", lambda name: toy)
     write_data(tmp_path, "toy/fig1", ABOVE, rounds=50)
     write_data(tmp_path, "toy/audit", SUMS)
-    lines = ledger.write(tmp_path, ["toy"], "quick")
+    lines = ledger.write(tmp_path, {"toy": "quick"})
     stored = json.loads((tmp_path / "ledger.json").read_text())
     assert stored == json.loads(json.dumps(lines))
     assert [line["id"] for line in stored] == [entry.id for entry in toy.entries]
@@ -568,7 +568,7 @@ def test_the_ledger_is_written_with_the_comparisons_of_its_claims(toy, tmp_path,
 
 
 def test_an_empty_report_still_gives_a_whole_ledger(tmp_path):
-    lines = ledger.write(tmp_path / "new", ["acfmo"], "quick")
+    lines = ledger.write(tmp_path / "new", {"acfmo": "quick"})
     assert {line["verdict"] for line in lines} == {"not run", "not judged at this scale"}
     assert len(lines) == len(ledger.load("acfmo").entries)
 

@@ -3,7 +3,10 @@
 import gzip
 import json
 import shutil
+import threading
+import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +20,13 @@ import fedlib
 from fedlib import algorithms, data
 from fedlib.algorithms.fedprox import FedProx
 from fedlib.commands import record_cli, verify_cli
+from fedlib.data.files import write_text
 from fedlib.papers.fedgs.experiments import Park, participations
 from fedlib.problem.federation import federate
 from fedlib.report import holdings
 from fedlib.report.usage import UsageError
 from fedlib.runs import Run, computation, durations, execute, maker, record, store, study, tables, verify, versions
+from fedlib.runs.backends.processes import WorkersDied
 from fedlib.runs.simulation import simulate
 from fedlib.runs.study import NotRecorded
 
@@ -142,6 +147,77 @@ def test_a_damaged_or_edited_record_is_noticed_and_not_used(folders, monkeypatch
         execute([toy_run()])
 
 
+def cut_off(text: str) -> str:
+    return text[: len(text) - 120]
+
+
+def with_conflict(text: str) -> str:
+    header, line = text.splitlines()
+    return "\n".join([header, "<<<<<<< HEAD", line, "=======", line, ">>>>>>> theirs", ""])
+
+
+def with_open_quote(text: str) -> str:
+    return text + '"' + "x" * 200_000
+
+
+def with_a_word_for_seconds(text: str) -> str:
+    return text.replace(",0123abcd,", ",0123abcd,long")
+
+
+@pytest.mark.parametrize("harm", [cut_off, with_conflict, with_open_quote, with_a_word_for_seconds])
+def test_a_damaged_table_is_noticed_and_not_used_and_other_papers_are_still_read(folders, monkeypatch, capsys, harm):
+    recorded(toy_run(), paper="aaa")
+    recorded(toy_run("fedavg"), paper="toy")
+    expected = execute([toy_run()])
+    file = folders / "recorded" / "aaa" / "runs.csv"
+    file.write_text(harm(file.read_text()))
+    damaged = file.read_bytes()
+    pd.testing.assert_frame_equal(execute([toy_run()]), expected)
+    assert f"git checkout -- {file} It is not used." in capsys.readouterr().err
+    assert "the record is damaged" in durations.forecast([toy_run(seed=7)], 2)
+    execute([toy_run(seed=7)])
+    assert f"git checkout -- {file} It is not used." not in capsys.readouterr().err, "it is not said for every run"
+    monkeypatch.setenv("FEDLIB_RECORD", "only")
+    execute([toy_run("fedavg")])
+    with pytest.raises(record.DamagedRecord):
+        execute([toy_run()])
+    with pytest.raises(UsageError, match="git checkout"):
+        verify_cli.run([], folders)
+    assert verify_cli.run(["paper=toy"], folders) == 0
+    with pytest.raises(record.DamagedRecord):
+        recorded(toy_run(seed=8), paper="aaa")
+    assert file.read_bytes() == damaged, "and what is left of it can be looked at"
+
+
+def test_a_damaged_table_of_equivalents_vouches_for_what_is_left_in_it(folders):
+    recorded(toy_run())
+    line = record.runs_of("toy")[toy_run().name]
+    record.accept(line, "a" * 16, "0123abcd")
+    file = folders / "recorded" / "equivalents.csv"
+    file.write_text("<<<<<<< HEAD\n" + file.read_text() + "=======\nfedprox(")
+    assert (line.kind, line.maker, "a" * 16) in record.equivalents()
+    record.accept(line, "b" * 16, "0123abcd")
+    assert (line.kind, line.maker, "b" * 16) in record.equivalents()
+
+
+def test_commands_at_the_same_time_lose_none_of_each_others_lines(folders, monkeypatch):
+    execute([toy_run(seed=seed) for seed in range(4)])
+    finished = [store.finished(toy_run(seed=seed).name) for seed in range(4)]
+    real = record.write_text
+    monkeypatch.setattr(record, "write_text", lambda path, text: (time.sleep(0.05), real(path, text)))
+    recorded(toy_run())
+    line = record.runs_of("toy")[toy_run().name]
+    calls = [partial(record.add, "toy", "desk", [facts], "0123abcd") for facts in finished]
+    calls += [partial(record.accept, line, maker * 16, "0123abcd") for maker in "abcd"]
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(record.runs_of("toy")) == 4
+    assert {accepted[0] for _, _, accepted in record.equivalents()} >= set("abcd")
+
+
 def test_recording_again_changes_no_byte_and_another_scale_is_added(folders):
     recorded(toy_run())
     files = {file: file.read_bytes() for file in (folders / "recorded").rglob("*") if file.is_file()}
@@ -149,6 +225,12 @@ def test_recording_again_changes_no_byte_and_another_scale_is_added(folders):
     assert {file: file.read_bytes() for file in files} == files
     recorded(toy_run(), scale="quick")
     assert record.runs_of("toy")[toy_run().name].scales == "desk quick"
+
+
+def test_without_git_the_record_cannot_name_a_commit_and_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="record: there is no git on the path"):
+        record_cli.commit_of_code("record")
 
 
 def test_what_a_scale_does_not_use_is_dropped_on_demand(folders):
@@ -319,7 +401,89 @@ def test_code_is_accepted_for_a_kind_when_a_whole_run_of_it_comes_out_equal(fold
     execute([toy_run(), toy_run(seed=1)])
     with pytest.raises(NotRecorded):
         execute([toy_run("fedavg")])
-    assert [run.kind for _, run in verify.with_new_maker(record.everything()) if record.is_vouched_for(run, run.task())]
+    assert [run.kind.split("(")[0] for _, run in verify.not_vouched_for(record.everything())] == ["fedavg"]
+
+
+def of_another_version(run: Run) -> None:
+    """Put a run on record under the name it would have with other data."""
+    facts, content = store.finished(run.name)
+    record.add("toy", "desk", [(facts | {"name": "0" * 20}, content)], "0123abcd")
+
+
+def test_another_version_of_the_data_is_no_damage(folders, monkeypatch):
+    execute([toy_run()])
+    of_another_version(toy_run())
+    (line,) = record.runs_of("toy").values()
+    result = verify.check("toy", line, "first rounds")
+    assert (result.outcome, result.rows) == ("not checked", 0)
+    assert result.note == "another version of toy is here than the one behind it"
+    monkeypatch.setitem(verify.FINGERPRINTS, "toy", data.fingerprint_of("toy"))
+    assert verify.check("toy", line, "first rounds").outcome == "damaged", "the data are those behind it"
+
+
+def that_cannot_be_made_again(run: Run, asked: str) -> None:
+    line = replace(record.runs_of("toy")[run.name], kind="old", asked=asked, line="").sealed()
+    record.write_runs("toy", [*(line for line in record.runs_of("toy").values() if line.name != run.name), line])
+
+
+@pytest.mark.parametrize(
+    "asked", ['{"algorithm": "forgotten"', '{"algorithm": "forgotten", "federation": {}, "rounds": 1, "seed": 0}']
+)
+@pytest.mark.parametrize("words", [[], ["--all"], ["--accept"]], ids=" ".join)
+def test_a_run_that_cannot_be_made_again_does_not_end_the_others(folders, monkeypatch, capsys, words, asked):
+    recorded(toy_run(), toy_run("fedavg"))
+    that_cannot_be_made_again(toy_run("fedavg"), asked)
+    by_other_code(toy_run(), loss=store.load(toy_run())["loss"].iloc[-1])
+    monkeypatch.setattr(record, "commit", lambda: "89abcdef")
+    assert verify_cli.run(words, folders) == 1
+    told = capsys.readouterr().out
+    assert "failed   " in told and "the present code cannot compute it: " in told
+    assert "1 equal" in told and "Checked: 1 kinds, 1 runs," in told
+
+
+def test_a_run_that_raises_is_an_outcome_with_its_message(folders, monkeypatch):
+    recorded(toy_run())
+    (line,) = record.runs_of("toy").values()
+    monkeypatch.setattr(FedProx, "round", lambda self, *given: 1 / 0)
+    result = verify.check("toy", line, "whole")
+    assert (result.outcome, result.note) == (
+        "failed",
+        "the present code cannot compute it: ZeroDivisionError: division by zero",
+    )
+
+
+def test_where_nothing_could_be_compared_verify_fails_and_counts_nothing(folders, capsys):
+    assert verify_cli.run([], folders) == 1, "nothing is on record"
+    execute([toy_run()])
+    of_another_version(toy_run())
+    assert verify_cli.run([], folders) == 1
+    told = capsys.readouterr().out
+    assert "1 not checked. Checked: 0 kinds, 0 runs, 0 measurements; of 1 kinds, 1 runs on record." in told
+    assert "No run could be compared" in told
+
+
+def test_where_there_is_no_new_code_to_accept_all_is_fine(folders, monkeypatch):
+    recorded(toy_run())
+    monkeypatch.setattr(record, "commit", lambda: "89abcdef")
+    assert verify_cli.run(["--accept"], folders) == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "said"),
+    [(KeyboardInterrupt(), 130, "Interrupted, before 1 of 2 runs were checked."), (WorkersDied("memory"), 1, "memory")],
+)
+def test_a_verification_that_is_cut_short_shows_what_it_checked(folders, monkeypatch, capsys, reason, code, said):
+    recorded(toy_run(), toy_run("fedavg"))
+
+    def cut_short(runs, extent, workers, count):
+        yield verify.check(*runs[0], extent)
+        raise reason
+
+    monkeypatch.setattr(verify, "check_all", cut_short)
+    assert verify_cli.run([], folders) == code
+    told = capsys.readouterr()
+    assert "equal      " in told.out and "1 equal. Checked: 1 kinds, 1 runs, 3 measurements" in told.out
+    assert said in told.err and "Finished runs are kept" not in told.err
 
 
 @pytest.mark.parametrize(
@@ -361,6 +525,71 @@ def test_record_takes_what_the_reports_of_a_paper_used(folders, monkeypatch, cap
     assert record.runs_of("toy")[toy_run().name].commit == "89abcdef"
     with pytest.raises(UsageError, match="it takes paper=name scale=name"):
         record_cli.run(["paper=toy"], folders)
+
+
+@pytest.fixture
+def built(folders, monkeypatch) -> Path:
+    """A report of two notebooks, each with a run, and a third run on record that neither uses."""
+    monkeypatch.setattr(record, "commit", lambda: "89abcdef")
+    recorded(toy_run(seed=9))
+    report = folders / "reports" / "desk"
+    for number, name in enumerate(("fine", "wide")):
+        (folders / "notebooks" / "toy").mkdir(parents=True, exist_ok=True)
+        (folders / "notebooks" / "toy" / f"0{number}_{name}.ipynb").touch()
+        with monkeypatch.context() as patch:
+            patch.setenv("FEDLIB_USED", str(report / "used" / f"toy-{name}.csv"))
+            execute([toy_run(seed=number)])
+        execution(report, name)
+    return folders
+
+
+def execution(report: Path, name: str, **about) -> None:
+    """The executed notebook of a report, in which one run was used."""
+    runs = {"recorded": 0, "stale": 0, "computed": 1}
+    told = {"paper": "toy", "notebook": name, "scale": "desk", "error": None, "runs": runs} | about
+    write_text(report / "executed" / f"toy-{name}.ipynb", json.dumps({"metadata": {"fedlib": told}}))
+
+
+def record_only(folders: Path) -> int:
+    return record_cli.run(["paper=toy", "scale=desk", "--only"], folders)
+
+
+def test_what_no_notebook_of_a_whole_report_used_is_dropped(built, capsys):
+    assert record_only(built) == 0
+    assert set(record.runs_of("toy")) == {toy_run(seed=0).name, toy_run(seed=1).name}
+    assert "2 recorded, 1 dropped" in capsys.readouterr().out
+
+
+def not_built(report: Path) -> None:
+    (report / "used" / "toy-wide.csv").unlink()
+    (report / "executed" / "toy-wide.ipynb").unlink()
+
+
+def interrupted(report: Path) -> None:
+    (report / "used" / "toy-wide.csv").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        (not_built, "toy.wide not built to the end"),
+        (interrupted, "toy.wide not built to the end"),
+        (lambda report: execution(report, "wide", error="cell 3: OSError"), "toy.wide failed"),
+    ],
+)
+def test_nothing_is_dropped_by_a_report_that_lacks_a_notebook(built, harm, complaint):
+    harm(built / "reports" / "desk")
+    with pytest.raises(UsageError, match=complaint):
+        record_only(built)
+    assert list(record.runs_of("toy")) == [toy_run(seed=9).name]
+    assert record_cli.run(["paper=toy", "scale=desk"], built) == 0, "but what is finished can be recorded"
+
+
+def test_runs_of_a_paper_that_is_shown_at_another_scale_are_not_recorded_as_of_this_one(built):
+    execution(built / "reports" / "desk", "fine", scale="quick")
+    with pytest.raises(UsageError, match="shows toy-fine at quick scale, so its runs are not those of scale=desk"):
+        record_cli.run(["paper=toy", "scale=desk"], built)
+    assert list(record.runs_of("toy")) == [toy_run(seed=9).name]
 
 
 # Computations

@@ -11,15 +11,16 @@ import nbformat
 import pytest
 from judged_page import displayed, show_verdicts, write_page
 from ledger_lines import cell, claim, comparison, line, printed
-from toy_workbook import make_workbook
+from toy_workbook import REPOSITORY, make_workbook
 
 from fedlib.__main__ import main
-from fedlib.report import index, scatter, show
+from fedlib.data.files import write_text
+from fedlib.report import execute, index, produce, provenance, scatter, show
 from fedlib.report.execute import clean
 from fedlib.report.execute import main as execute_main
 from fedlib.report.html import page_of, scrubbed
 from fedlib.report.maths import mathml
-from fedlib.report.notebooks import parameters
+from fedlib.report.notebooks import discover, lessons, parameters
 from fedlib.report.verdicts import LOOKS, badge
 
 pytestmark = pytest.mark.slow
@@ -161,6 +162,37 @@ def test_what_a_failed_rerun_no_longer_shows_is_not_judged_as_new(tmp_path):
     path.write_text(path.read_text().replace("import os, sys", "raise OSError"))
     assert main(["notebooks=fine"], root) == 1
     assert not csv.exists()
+
+
+def test_pages_of_notebooks_that_are_no_more_and_notebooks_that_say_nothing_of_themselves_are_removed(tmp_path):
+    root = make_workbook(tmp_path)
+    assert main(["notebooks=fine"], root) == 0
+    report, executed = root / "reports" / "desk", root / "reports" / "desk" / "executed"
+    (executed / "toy-broken.ipynb").write_text((root / "notebooks" / "toy" / "02_broken.ipynb").read_text())
+    (root / "notebooks" / "toy" / "01_fine.ipynb").rename(root / "notebooks" / "toy" / "01_better.ipynb")
+    (root / "conf" / "paper" / "toy.yaml").write_text("# @package toy\ndesk: {}\n")
+    assert "toy-fine.html" in index.write(report).read_text(), "nor do they stop the index"
+    assert main(["notebooks=better"], root) == 0
+    assert [file.name for file in executed.iterdir()] == ["toy-better.ipynb"]
+    assert [file.name for file in report.glob("toy-*.html")] == ["toy-better.html"]
+    assert (report / "data" / "toy-fig1.csv").exists(), "the new notebook shows it, too"
+
+
+def test_an_executed_notebook_appears_with_what_is_said_about_it_or_not_at_all(tmp_path, monkeypatch):
+    root = make_workbook(tmp_path)
+    monkeypatch.setattr(provenance, "record", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["notebooks=fine"], root)
+    assert list((root / "reports" / "desk" / "executed").iterdir()) == []
+
+
+def test_the_ledger_says_at_which_scale_each_paper_is_shown(tmp_path):
+    for paper, scale in (("acfmo", "desk"), ("fedgs", "quick")):
+        about = {"paper": paper, "scale": scale, "source": f"notebooks/{paper}/01_first.ipynb"}
+        write_text(tmp_path / "executed" / f"{paper}-first.ipynb", json.dumps({"metadata": {"fedlib": about}}))
+    produce._write_ledger(tmp_path)
+    lines = json.loads((tmp_path / "ledger.json").read_text())
+    assert {(line["paper"], line["scale"]) for line in lines} == {("acfmo", "desk"), ("fedgs", "quick")}
 
 
 def test_the_footer_says_where_the_page_comes_from(page):
@@ -418,6 +450,16 @@ def test_saving_in_place_keeps_results_and_drops_what_changes_from_run_to_run(tm
     assert set(saved.metadata) == {"kernelspec", "language_info"}
     assert [dict(cell.metadata) for cell in saved.cells] == [{}, {"tags": ["parameters"]}, {}, {}]
     assert parameters(path) == {"seed": 0}
+
+
+def test_saving_everything_means_this_repository_wherever_one_is(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(execute, "save", saved.append)
+    assert execute_main(["--save"]) == 0
+    assert [notebook.path for notebook in saved] == [
+        notebook.path for notebook in (*discover(REPOSITORY), *lessons(REPOSITORY))
+    ]
 
 
 def test_cleaning_twice_changes_nothing_more(tmp_path):

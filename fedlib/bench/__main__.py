@@ -16,8 +16,9 @@ from fedlib.bench import growth, machine, page, peers, referee
 from fedlib.bench.contestants import CONTESTANTS
 from fedlib.bench.workloads import WORKLOADS, Workload
 from fedlib.data.files import write_text
+from fedlib.surroundings import REPOSITORY
 
-FOLDER = peers.REPOSITORY / "reports" / "bench"
+FOLDER = REPOSITORY / "reports" / "bench"
 GROWTH = "growth"
 
 

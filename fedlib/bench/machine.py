@@ -4,10 +4,10 @@ import os
 import platform
 from datetime import UTC, datetime
 
-from fedlib.bench.peers import REPOSITORY
 from fedlib.bench.referee import cores
 from fedlib.numerics import processor_flags
 from fedlib.report.provenance import commit, versions
+from fedlib.surroundings import REPOSITORY
 
 BUSY = 0.3  # load average per core above which other programs disturb
 

@@ -17,10 +17,11 @@ from statistics import median
 
 import numpy as np
 
-from fedlib.bench import machine, peers
+from fedlib.bench import machine
 from fedlib.data.files import write_text
 from fedlib.report.execute import environment
 from fedlib.runs import study
+from fedlib.surroundings import REPOSITORY
 
 RUNS, ROUNDS, REPETITIONS = 40, 5, 3
 TITLE = "The overhead of each backend, on a study of 40 short runs."
@@ -81,7 +82,7 @@ def measure(backend: str, workers: int) -> float:
             return time.perf_counter() - began
 
 
-def main(arguments: list[str] | None = None, folder: Path = peers.REPOSITORY / "reports" / "bench") -> int:
+def main(arguments: list[str] | None = None, folder: Path = REPOSITORY / "reports" / "bench") -> int:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(prog="python -m fedlib.bench.overhead", description=TITLE)
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"turns of each backend ({REPETITIONS})")

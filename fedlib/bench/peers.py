@@ -7,11 +7,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from fedlib.bench.contestants import Contestant
+from fedlib.surroundings import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 INSTALL = "python3.11 -m venv .venv-peers && .venv-peers/bin/pip install -e '.[peers]'"
 PACKAGES = ("flwr", "ray", "pfl", "fedjax", "jax", "jaxlib", "dm-haiku", "torch", "numpy")
 ASK = """

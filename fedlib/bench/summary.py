@@ -24,7 +24,6 @@ class Ratio:
     `first` and `third` are quartiles of the ratios within each repetition.
     """
 
-    rival: str
     value: float
     first: float
     third: float
@@ -47,7 +46,7 @@ def ratio(workload: str, rival: str, ours: list[float], theirs: list[float]) -> 
     paired = [slow / fast for slow, fast in zip(theirs, ours, strict=False)]
     first, third = np.percentile(paired, [25, 75])
     value = float(np.median(theirs) / np.median(ours))
-    return Ratio(rival, value, float(first), float(third), AIMS.get(workload, {}).get(rival))
+    return Ratio(value, float(first), float(third), AIMS.get(workload, {}).get(rival))
 
 
 def ratios(workload: str, times: dict[str, list[float]]) -> dict[str, Ratio]:

@@ -45,7 +45,8 @@ class Allowed:
             return isinstance(value, str) and self._allows(value, drop_ins)
         if isinstance(value, bool) or not isinstance(value, int | float) or not isinstance(value, int | self.kind):
             return False
-        return isfinite(value) and self.least <= value <= self.most and self.above < value < self.below
+        whole = isinstance(value, int)  # finite, even if no float is as large
+        return (whole or isfinite(value)) and self.least <= value <= self.most and self.above < value < self.below
 
     def _allows(self, text: str, drop_ins: tuple[str, ...]) -> bool:
         if self.pattern:
@@ -201,6 +202,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "poisoners <= clients",
         "poison_rounds <= rounds",
         "clients <= 2 * fixed_rounds * kappa",
+        "every <= min(last, full_last)",  # a target is a mean of measured rounds
     ),
     "fedacs.bandit": ("kappa <= min(0.05, *lambdas) * clients",),
     "fedgs.selection": ("presampled <= selected", "selected <= devices", "later < watched"),
@@ -253,7 +255,7 @@ def check(config: DictConfig, root: Path) -> None:
             check_value(setting, values[name], limit)
     if config.backend.name == "slurm":  # it cannot count the cores of a cluster
         check_value("backend.workers", config.backend.workers, COUNT)
-    drop_ins = tuple(sorted(file.stem for file in _data_folder(config).glob("*.npz")))
+    drop_ins = tuple(surroundings.drop_ins(_data_folder(config)))
     for notebook in discover(root):
         if notebook.paper in config:
             _check_notebook(notebook, values_of(notebook, config), drop_ins)

@@ -18,8 +18,6 @@ from fedlib.judging import ledger
 from fedlib.report.notebooks import START, Notebook, cells, discover, title, values_of
 from fedlib.report.usage import UsageError, typed, valid_names
 
-DRAWN = ("figure", "table", "schematic")
-
 
 def run(words: list[str], root: Path) -> int:
     """Print the sections named, by default papers, methods and data; `setting=value` applies to the settings."""
@@ -63,14 +61,14 @@ def regenerates(entries: Iterable[ledger.Entry], notebook: Notebook) -> str:
     shown = [entry for entry in entries if entry.page == notebook.name]
     counts = Counter(entry.kind for entry in shown)
     judged = [counted(counts[kind], kind) for kind in ("claim", "audit") if counts[kind]]
-    ours = sum(entry.ours for entry in shown if entry.kind in DRAWN)
+    ours = sum(entry.ours for entry in shown if entry.kind in ledger.DRAWN)
     drawn = f"{counted(ours, 'picture')} of our own" if ours else ""
     return "; ".join(filter(None, [printed(shown), ", ".join(judged), drawn]))
 
 
 def printed(entries: Iterable[ledger.Entry]) -> str:
     """The paper's figures and tables among the entries, parts of them as the whole: "Figs. 1-4, Tables 2, 3"."""
-    names = [entry.id.split("/")[1] for entry in entries if entry.kind in DRAWN and not entry.ours]
+    names = [entry.id.split("/")[1] for entry in entries if entry.kind in ledger.DRAWN and not entry.ours]
     matches = [match for name in names if (match := re.match(r"(fig|table)-?(\d+)", name))]
     numbers = {kind: sorted({int(match[2]) for match in matches if match[1] == kind}) for kind in ("fig", "table")}
     words = {"fig": ("Fig.", "Figs."), "table": ("Table", "Tables")}

@@ -13,6 +13,7 @@ from typing import Any
 
 from fedlib.commands import FINE
 from fedlib.judging import ledger
+from fedlib.report import provenance, verdicts
 from fedlib.report.usage import UsageError
 
 SCALES = ("paper", "desk", "quick", "lab")  # folders below reports/, the best evidence first; lab: JupyterLab's
@@ -103,12 +104,10 @@ def _needs(needs: list[dict[str, Any]]) -> list[str]:
 def _runs(entry: ledger.Entry, report: Path) -> list[str]:
     """Where the runs behind the page of an entry are listed."""
     paper = entry.id.split("/")[0]
-    used = report / "used" / f"{paper}-{entry.page}.csv"
-    if not used.exists():
-        return []
-    names = {line.split(",")[0] for line in used.read_text().splitlines() if line}
-    record = f"reports/recorded/{paper}/runs.csv"
-    return _wrapped("runs", f"{len(names)} behind the page, named in {_short(used)}; those on record stand in {record}")
+    file = report / "used" / f"{paper}-{entry.page}.csv"
+    record, names = f"reports/recorded/{paper}/runs.csv", provenance.used(file)
+    said = f"{len(names)} behind the page, named in {_short(file)}; those on record stand in {record}"
+    return _wrapped("runs", said) if names else []
 
 
 def _heading(entry: ledger.Entry) -> list[str]:
@@ -127,16 +126,13 @@ def _of_claims(entry: ledger.Entry) -> dict[str, Any]:
 def _result(line: dict[str, Any]) -> str:
     if line["cells"]:
         return ", ".join(f"{count} {word}" for word, count in line["counts"].items() if count and word != "of")
-    effect = (
-        f"; smallest effect {_number(line['effect'])}{_between(line['interval'])}" if line["effect"] is not None else ""
-    )
-    return f"{line['measured'] or ''}{effect}"
+    return ". ".join(filter(None, [verdicts.number(line["measured"]), verdicts.weighed(line)]))
 
 
 def _comparisons(rows: list[dict[str, Any]]) -> list[str]:
     width = max((len(row["label"]) for row in rows), default=0)
     return [
-        f"  {row['label']:{width}}  {_number(row['effect']):>9}{_between(row['interval']):28}"
+        f"  {row['label']:{width}}  {verdicts.effect(row['effect'], row['interval']):>9}{_interval(row, 'effect'):28}"
         f"{'n ' + str(row['n']) if row['n'] else '':6}  {row['outcome']}{_remarks(row)}"
         for row in rows
     ]
@@ -144,7 +140,9 @@ def _comparisons(rows: list[dict[str, Any]]) -> list[str]:
 
 def _remarks(row: dict[str, Any]) -> str:
     wanted = (
-        f"within {_number(row['margin'])}" if row["near"] else f"above {_number(row['margin'])}" * bool(row["margin"])
+        f"within {verdicts.number(row['margin'])}"
+        if row["near"]
+        else f"above {verdicts.number(row['margin'])}" * bool(row["margin"])
     )
     return "".join(f"  ({words})" for words in (wanted, row["note"]) if words)
 
@@ -152,18 +150,14 @@ def _remarks(row: dict[str, Any]) -> str:
 def _cells(rows: list[dict[str, Any]]) -> list[str]:
     width = max(len(row["label"]) for row in rows)
     return [
-        f"  {row['label']:{width}}  printed {row['reported']!s:>9}  ours {_number(row['measured']):>9}"
-        f"{_between(row['interval']):28}  {row['verdict']}"
+        f"  {row['label']:{width}}  printed {verdicts.number(row['reported']):>9}  ours {verdicts.ours(row):>9}"
+        f"{_interval(row, 'measured'):28}  {row['verdict']}"
         for row in rows
     ]
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def _between(interval: list[float] | None) -> str:
-    return f" ({_number(interval[0])} to {_number(interval[1])})" if interval else ""
+def _interval(row: dict[str, Any], of: str) -> str:
+    return f" ({verdicts.between(row['interval'], row[of] or 0.0)})" if row["interval"] else ""
 
 
 def _wrapped(name: str, text: str) -> list[str]:

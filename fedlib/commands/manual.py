@@ -30,7 +30,8 @@ Settings
   notebooks=[mnist]   only these notebooks of the chosen papers
   backend.workers=2   processes (null: one per core); backend=dask backend.address=tcp://... uses a cluster
   data.folder=...     drop-in data sets; data.cache, data.offline=true
-  report=...          where the pages go (reports/<scale>; with changed parameters a folder in reports/changed)
+  report=...          where the pages go (reports/<scale>; with changed parameters a folder in reports/changed;
+                      in a sweep, a folder per job is made in it)
   acfmo.mnist.rounds=20
                       any parameter of any notebook, as <paper>.<notebook>.<parameter>
 

@@ -6,6 +6,7 @@ another.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 import sys
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fedlib.report.execute import Outcome
 
 LOCAL = ("report", "data", "backend", "record")  # settings that concern this machine only and do not change results
+LONGEST_NAME = 150  # bytes; most systems allow 255
 HELP, SWEEP = ("-h", "--help"), ("-m", "--multirun")
 
 
@@ -82,14 +84,23 @@ def _check_backend(name: str) -> None:
 
 
 def report_folder(job: Job, root: Path) -> Path:
-    """`reports/<scale>`; in a sweep, or where a parameter was changed, a folder named after the job's words: a report
-    with other parameters does not replace the one without."""
-    named_after_words = re.sub(r"[^\w.,=+-]+", "_", ",".join(job.words)) or "defaults"
+    """`reports/<scale>`, or the one given; in a sweep, or where a parameter was changed, a folder named after the job's
+    words: a report with other parameters does not replace the one without. In a sweep it is in the folder given."""
+    given = any(_first_name(word) == "report" for word in job.words)
     if job.sweep:
-        return root / "reports" / "sweeps" / named_after_words
+        return (Path(job.config.report).resolve() if given else root / "reports" / "sweeps") / _named_after(job.words)
     if changes_parameters(job.words, root):
-        return root / "reports" / "changed" / named_after_words
+        return root / "reports" / "changed" / _named_after(job.words)
     return Path(job.config.report).resolve()
+
+
+def _named_after(words: list[str]) -> str:
+    """A name for the folder of a job: its words, or as much of them as a file name may have, and their hash."""
+    text = ",".join(word for word in words if _first_name(word) != "report")
+    name = re.sub(r"[^\w.,=+-]+", "_", text) or "defaults"
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"{name.encode()[:LONGEST_NAME].decode(errors='ignore')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def changes_parameters(words: list[str], root: Path) -> bool:

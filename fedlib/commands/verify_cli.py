@@ -10,45 +10,65 @@ python -m fedlib verify --accept             after a change of code that should 
 """
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedlib.commands import FAILED, FINE
+from fedlib.commands import FAILED, FINE, INTERRUPTED
 from fedlib.commands.record_cli import commit_of_code
 from fedlib.report.usage import UsageError, valid_names
 
 if TYPE_CHECKING:
-    from fedlib.runs.verify import Extent
+    from fedlib.runs.verify import Extent, VerifiedRun
 
 
 def run(words: list[str], root: Path) -> int:
-    """Check the runs that the command line asks for and print a table; fails if any differs."""
+    """Check the runs that the command line asks for and print a table; fails if any differs, or none was compared."""
     options, paper = read(words)
-    from fedlib.runs import record, verify
-
-    if paper != "all" and paper not in record.papers():
-        raise UsageError(f"paper={paper}: it has no recorded runs. {valid_names(['all', *record.papers()], paper)}")
-    recorded = [(name, line) for name, line in record.everything() if paper in ("all", name)]
-    if options.accept:
-        chosen, extent = verify.one_of_each_kind(not_vouched_for(recorded), whole=True), "beginning"
-    elif options.sample is not None:
-        chosen, extent = verify.at_random(recorded, options.sample), "whole"
-    elif options.all:
-        chosen, extent = recorded, "whole"
-    else:
-        chosen, extent = verify.one_of_each_kind(recorded), "first rounds"
+    recorded = on_record(paper)
+    chosen, extent = choice(options, recorded)
     commit = commit_of_code("verify --accept") if options.accept else ""
-    checked = []
-    for result in carry_out(chosen, extent):
-        checked.append(result)
-        if options.accept and result.outcome == "equal":
-            record.accept(result.run, result.maker, commit)
+    checked: list[VerifiedRun] = []
+    code = carry_out(chosen, extent, checked, commit)
     checked.sort(key=lambda result: (result.paper, result.run.kind, result.run.name))
     print(table(checked))
     print(summary(checked, recorded))
-    return FAILED if any(result.outcome in ("differs", "damaged") for result in checked) else FINE
+    return code or (FAILED if failed(checked, options.accept) else FINE)
+
+
+def choice(options: argparse.Namespace, recorded: list) -> "tuple[list, Extent]":
+    """Which runs to compute again, and how much of each."""
+    from fedlib.runs import verify
+
+    if options.accept:
+        return verify.one_of_each_kind(verify.not_vouched_for(recorded), whole=True), "beginning"
+    if options.sample is not None:
+        return verify.at_random(recorded, options.sample), "whole"
+    return (recorded, "whole") if options.all else (verify.one_of_each_kind(recorded), "first rounds")
+
+
+def on_record(paper: str) -> list:
+    """The recorded runs of a paper, or of all of them, each with its paper."""
+    from fedlib.runs import record
+
+    if paper != "all" and paper not in record.papers():
+        raise UsageError(f"paper={paper}: it has no recorded runs. {valid_names(['all', *record.papers()], paper)}")
+    try:
+        papers = record.papers() if paper == "all" else [paper]
+        return [(name, line) for name in papers for line in record.runs_of(name).values()]
+    except record.DamagedRecord as damage:
+        raise UsageError(f"verify: {damage}") from None
+
+
+def failed(checked: list, accept: bool) -> bool:
+    """Whether a run came out wrong, or nothing was compared at all; but there may be no new code to accept."""
+    from fedlib.runs import verify
+
+    compared = any(result.outcome in verify.COMPARED for result in checked)
+    wrong = any(result.outcome in verify.WRONG for result in checked)
+    return wrong or not (compared or (accept and not checked))
 
 
 def read(words: list[str]) -> tuple[argparse.Namespace, str]:
@@ -76,14 +96,27 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def not_vouched_for(recorded: list) -> list:
-    """Recorded runs of other code that has not been accepted as equivalent to the present one."""
+def carry_out(chosen: list, extent: "Extent", checked: "list[VerifiedRun]", commit: str) -> int:
+    """Collect the outcomes as they come, also those before an interruption, and accept code at this commit; an exit
+    code, FINE if all were checked."""
     from fedlib.runs import record
+    from fedlib.runs.backends.processes import WorkersDied
 
-    return [(paper, line) for paper, line in recorded if not record.is_vouched_for(line, line.task())]
+    try:
+        for result in outcomes(chosen, extent):
+            checked.append(result)
+            if commit and result.outcome == "equal":
+                record.accept(result.run, result.maker, commit)
+    except KeyboardInterrupt:
+        print(f"Interrupted, before {len(chosen) - len(checked)} of {len(chosen)} runs were checked.", file=sys.stderr)
+        return INTERRUPTED
+    except WorkersDied as loss:
+        print(f"fedlib: {loss}", file=sys.stderr)
+        return FAILED
+    return FINE
 
 
-def carry_out(chosen: list, extent: "Extent") -> Iterator:
+def outcomes(chosen: list, extent: "Extent") -> "Iterator[VerifiedRun]":
     """The outcomes as they come, with a progress bar meanwhile."""
     from tqdm import tqdm
 
@@ -106,9 +139,12 @@ def table(checked: list) -> str:
 
 def summary(checked: list, recorded: list) -> str:
     """How many runs were checked, and the outcomes."""
+    from fedlib.runs import verify
+
     counts = Counter(result.outcome for result in checked)
-    kinds = len({result.run.kind for result in checked if result.outcome != "not checked"})
-    rows = sum(result.rows for result in checked)
+    compared = [result for result in checked if result.outcome in verify.COMPARED]
+    kinds, rows = len({result.run.kind for result in compared}), sum(result.rows for result in compared)
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "nothing to check"
     of = f"{len({line.kind for _, line in recorded})} kinds, {len(recorded)} runs on record"
-    return f"{outcomes}. Checked: {kinds} kinds, {len(checked)} runs, {rows} measurements; of {of}."
+    none = "" if compared or not checked else " No run could be compared: this says nothing about the record."
+    return f"{outcomes}. Checked: {kinds} kinds, {len(compared)} runs, {rows} measurements; of {of}.{none}"

@@ -22,6 +22,7 @@ ABOUT_WORKBOOK = re.compile(r"^- In this workbook:.*\n(?:  .*\n)*", re.MULTILINE
 COPIED = ("constraints.txt", "pyproject.toml", "LICENSE")  # what pip needs beside the library, and the licence
 REQUIREMENTS = "-c constraints.txt\n.\n"  # install the library in this folder, with the pinned versions
 EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time stamp: equal contents make equal zip files
+READABLE = 0o644  # by all users of the machine on which `unzip` unpacks it
 READ_ME = "students.md"  # in the folder of the lessons; becomes the package's README.md
 
 
@@ -30,7 +31,9 @@ def write(root: Path, lessons: dict[str, NotebookNode], path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
         for name, content in contents(root, lessons):
-            package.writestr(zipfile.ZipInfo(f"{FOLDER}/{name}", EPOCH), content, zipfile.ZIP_DEFLATED)
+            file = zipfile.ZipInfo(f"{FOLDER}/{name}", EPOCH)
+            file.external_attr = READABLE << 16
+            package.writestr(file, content, zipfile.ZIP_DEFLATED)
     return path
 
 

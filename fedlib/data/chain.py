@@ -9,7 +9,6 @@ enter the cache.
 """
 
 import hashlib
-import re
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -26,7 +25,7 @@ from fedlib.data.sources import SOURCES, fetch
 
 def load(name: str) -> Dataset:
     """The data set of that name from the nearest place; `DataNotFound` says what was tried and what to do."""
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+    if not surroundings.is_name_of_data(name):
         raise ValueError(f"{name!r} is not a valid name of a data set: use letters, digits, '_', '.' and '-'")
     if dropin.path(name).exists():
         return load_drop_in(name)
@@ -109,8 +108,8 @@ def warn_of_other_version(name: str, hashes: Mapping[str, str]) -> None:
 
 def available() -> dict[str, str]:
     """For each known name and each drop-in file, where `load` would take it from; nothing is fetched."""
-    drop_ins = {file.stem for file in surroundings.data_folder().glob("*.npz")} - set(KNOWN) - set(FEATURES)
-    return {name: place(name) for name in [*KNOWN, *FEATURES, *sorted(drop_ins)]}
+    names = dict.fromkeys([*KNOWN, *FEATURES, *surroundings.drop_ins(surroundings.data_folder())])
+    return {name: place(name) for name in names}
 
 
 def place(name: str) -> str:

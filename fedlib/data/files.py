@@ -11,6 +11,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(part)
+        with open(part, "rb+") as written:  # else a loss of power can leave the new name with no content
+            os.fsync(written.fileno())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -1,7 +1,4 @@
-"""What curves over rounds say: where they end, when they reach a target, how rough they are.
-
-`fedlib.report.plots.panels` draws them.
-"""
+"""What curves over rounds say: where they end, when they reach a target, how rough they are."""
 
 from typing import Any
 

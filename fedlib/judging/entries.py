@@ -25,7 +25,8 @@ from fedlib.judging.claims import QUANTIFIERS
 from fedlib.judging.facts import Need
 
 FOLDER = Path(__file__).resolve().parents[1] / "papers"
-KINDS = ("figure", "table", "schematic", "claim", "audit")
+DRAWN = ("figure", "table", "schematic")
+KINDS = (*DRAWN, "claim", "audit")
 COMPARED = ("figure", "table")
 CURRENCIES = ("rounds", "sample gradients", "steps in a row", "transfers", "seconds", "joules", "none")
 OF_CLAIMS = ("check", "quantifier", "unit", "currency", "needs")  # keys that every claim has

@@ -4,7 +4,7 @@ What a paper prints is in `papers/<paper>/paper.yaml` (`entries`). A report fold
 `data/<id>.csv`, one row per seed, and beside them the parameters they were computed with, `data/<id>.json` (`facts`).
 `judge` joins the two; nothing else decides a verdict. `ledger.json` has one line per entry:
 
-    id, paper, kind, statement, page, ours, scale    which entry, and of which report
+    id, paper, kind, statement, page, ours, scale    which entry, and at which scale its paper is shown
     verdict, note                                    one of the verdicts below, and remarks
     reported, measured      of a claim: None, "12 hold, 1 reversed, of 13"; of an audit: what decided, printed and
                             found; of a figure or table with printed numbers: label -> number
@@ -34,7 +34,7 @@ Anything without numbers in the report: not run.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from fedlib.judging import checks, claims, facts
 from fedlib.judging.claims import Decision, Finding
 from fedlib.judging.entries import (
     COMPARED,
+    DRAWN,
     FOLDER,
     KINDS,
     Entry,
@@ -66,6 +67,7 @@ from fedlib.runs import durations
 
 __all__ = [
     "COMPARED",
+    "DRAWN",
     "FOLDER",
     "INCOMPLETE",
     "KINDS",
@@ -374,13 +376,15 @@ def overall(verdicts: Sequence[str]) -> str:
 # A report
 
 
-def write(report: Path, names: list[str], scale: str) -> list[dict[str, Any]]:
-    """Judge all entries of these papers and write `ledger.json`; the comparisons of claims become CSV files."""
+def write(report: Path, scales: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Judge all entries of these papers, each shown at its scale, and write `ledger.json`; the comparisons of claims
+    become CSV files."""
     report = Path(report)
     lines = []
-    for entry in (entry for name in names for entry in load(name).entries):
-        lines.append({"scale": scale} | judge(entry, report))
-        write_evidence(entry, report, lines[-1])
+    for name, scale in scales.items():
+        for entry in load(name).entries:
+            lines.append({"scale": scale} | judge(entry, report))
+            write_evidence(entry, report, lines[-1])
     write_text(report / "ledger.json", json.dumps(lines, indent=1, ensure_ascii=False))
     return lines
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from traitlets import default
 
 from fedlib.data.files import write_text
 from fedlib.report.notebooks import Notebook, discover, lessons
+from fedlib.surroundings import REPOSITORY
 
 NO_PROGRESS = {"FEDLIB_PROGRESS": "0", "TQDM_DISABLE": "1"}
 PAPERMILL_MARK = "papermill-error-cell-tag"
@@ -89,17 +90,25 @@ def environment(variables: dict[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def execute(notebook: Notebook, values: dict[str, Any], folder: Path) -> Outcome:
-    """Run with these parameters; `folder/<slug>.ipynb` appears when it is complete, or failed with the error inside."""
+def execute(
+    notebook: Notebook, values: dict[str, Any], folder: Path, about: Callable[[Outcome], dict[str, Any]]
+) -> Outcome:
+    """Run with these parameters; `folder/<slug>.ipynb` appears when it is complete, or failed with the error inside,
+    and has what is said `about` it in its metadata."""
     folder.mkdir(parents=True, exist_ok=True)
     running, final = folder / f"{notebook.slug}.running.json", folder / f"{notebook.slug}.ipynb"
     started = time.monotonic()
     try:
         error = _papermill(notebook, running, values)
+        outcome = Outcome(notebook, final, time.monotonic() - started, error)
+        executed = nbformat.read(running, as_version=4)
+        executed.metadata["fedlib"] = about(outcome)
+        executed.metadata.pop("papermill", None)
+        running.write_text(nbformat.writes(executed) + "\n", encoding="utf-8")
         os.replace(running, final)
     finally:
         running.unlink(missing_ok=True)
-    return Outcome(notebook, final, time.monotonic() - started, error)
+    return outcome
 
 
 def _papermill(notebook: Notebook, output: Path, values: dict[str, Any] | None) -> str | None:
@@ -157,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fedlib.report.execute", description=main.__doc__)
     parser.add_argument("--save", action="store_true", required=True, help="execute in place and keep the outputs")
     parser.add_argument("paths", nargs="*", type=Path, help="notebooks; default: all below notebooks/")
-    everything = [*discover(Path()), *lessons(Path())]
+    everything = [*discover(REPOSITORY), *lessons(REPOSITORY)]
     chosen = parser.parse_args(arguments).paths or [notebook.path for notebook in everything]
     failures = 0
     for path in chosen:

@@ -20,11 +20,10 @@ from PIL import Image
 
 from fedlib.data.files import write_text
 from fedlib.judging import ledger
-from fedlib.report import comparisons, findings, scatter, verdicts
+from fedlib.report import comparisons, findings, provenance, scatter, verdicts
 from fedlib.report.html import TEMPLATES, exhibits, inline
 from fedlib.report.notebooks import COURSE, START, title
 
-DRAWN = ("figure", "table", "schematic")
 JUDGED = {
     "claim": ("reproduced", "contradicted", "undecided", ledger.NOT_JUDGED),
     "audit": ("holds", "does not hold"),
@@ -47,7 +46,8 @@ class Page:
 def write(folder: Path) -> Path:
     """Build the index of a report folder."""
     entries = verdicts.entries(folder)
-    pages = sorted(map(_page, (folder / "executed").glob("*.ipynb")), key=lambda page: page.about["source"])
+    executed = [_page(file) for file in (folder / "executed").glob("*.ipynb") if "source" in provenance.about(file)]
+    pages = sorted(executed, key=lambda page: page.about["source"])
     names = dict.fromkeys([entry["paper"] for entry in entries] + [page.about["paper"] for page in pages])
     names.pop(START, None)
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
@@ -98,7 +98,7 @@ def _link(id: str, pages: list[Page]) -> str | None:
 
 def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
     of_paper = [entry for entry in entries if entry["paper"] == name]
-    drawn = [entry for entry in of_paper if entry["kind"] in DRAWN]
+    drawn = [entry for entry in of_paper if entry["kind"] in ledger.DRAWN]
     facts = ledger.load(name) if name in ledger.papers() else None
     of_pages = [page for page in pages if page.about.get("paper") == name]
     shown = _folded([entry for entry in drawn if _link(entry["id"], pages)], facts)
@@ -214,7 +214,7 @@ def _glance(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _totals(entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
-    drawn = [entry for entry in entries if entry["kind"] in DRAWN]
+    drawn = [entry for entry in entries if entry["kind"] in ledger.DRAWN]
     return {
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),

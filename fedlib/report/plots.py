@@ -1,5 +1,5 @@
-"""Plots that several notebooks share: `heatmap` and `stacked_bars` of the classes that clients hold, `panels` of
-curves, `sweep` of the points that tuning tried, `band` (a line with its spread over seeds), `box` (for a schematic).
+"""Plots that several notebooks share: `heatmap` and `stacked_bars` of the classes that clients hold, `sweep` of the
+points that tuning tried, `band` (a line with its spread over seeds), `box` (for a schematic).
 
 Counts come from `fedlib.problem.skew.class_counts`, curves from `fedlib.runs.study.execute`. A plot that only one paper
 needs is in the `pictures` of that paper.
@@ -112,62 +112,6 @@ def stacked_bars(counts: np.ndarray, ax: Axes | None = None) -> Axes:
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     _label_clients(ax, clients)
     return ax
-
-
-def panels(
-    frame: pd.DataFrame,
-    value: str,
-    ylabel: str,
-    col: str,
-    title: str,
-    hue: str = "method",
-    marks: Mapping[Hashable, float | None] | None = None,
-    ticks: list[float] | None = None,
-) -> Figure:
-    """One panel per level of `col`, one line per level of `hue`, a band of one standard deviation over seeds.
-
-    `marks` draws a dotted line at a printed value, one per level of `col`; `title` is a format such as
-    "{}% of the devices". `ticks` asks for a logit axis with these ticks, which shows shares near one and far from it
-    together.
-    """
-    grid = _grid_of_lines(frame, value, col, hue)
-    grid.set_axis_labels("communication round", ylabel).set_titles("{col_name}")
-    for level, axes in grid.axes_dict.items():
-        axes.set_title(title.format(level))
-        if (mark := (marks or {}).get(level)) is not None:
-            axes.axhline(mark, color="0.25", linestyle=":", linewidth=1.2)
-        if ticks:
-            _logit_axis(axes, ticks)
-    return grid.figure
-
-
-def _grid_of_lines(frame: pd.DataFrame, value: str, col: str, hue: str) -> seaborn.FacetGrid:
-    hues = list(frame[hue].unique())
-    return seaborn.relplot(
-        frame,
-        x="round",
-        y=value,
-        hue=hue,
-        style=hue,
-        hue_order=hues,
-        style_order=hues,
-        col=col,
-        kind="line",
-        errorbar="sd",
-        palette=seaborn.color_palette("colorblind", len(hues)),
-        height=3.4,
-        aspect=1.05,
-        col_wrap=2,
-        facet_kws={"sharey": True},
-        linewidth=1.6,
-    )
-
-
-def _logit_axis(axes: Axes, ticks: list[float]) -> None:
-    axes.set_yscale("logit")
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_ylim(ticks[0], 1 - (1 - ticks[-1]) / 1.5)
-    axes.minorticks_off()
 
 
 def _order(counts: np.ndarray) -> np.ndarray:

@@ -2,11 +2,11 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from omegaconf import DictConfig
 
-from fedlib.data.files import write_text
 from fedlib.judging import ledger
 from fedlib.report import html, index, provenance
 from fedlib.report.execute import Outcome, environment, execute
@@ -32,42 +32,55 @@ def kernel_environment(config: DictConfig, address: str | None = None) -> dict[s
 
 def build(root: Path, notebooks: list[Notebook], config: DictConfig, folder: Path, command: str) -> list[Outcome]:
     """Regenerate into `folder`; a notebook that fails still gets its page and does not stop the others."""
-    about = {"command": command}
     with (
         backends.load(config.backend.name).serving(config.backend) as address,
         environment(kernel_environment(config, address) | {"FEDLIB_REPORT": str(folder)}),
     ):
-        outcomes = [_regenerate(root, notebook, config, about, folder) for notebook in notebooks]
-    _write_ledger(folder, config.scale.name)
+        outcomes = [_regenerate(root, notebook, config, command, folder) for notebook in notebooks]
+    _drop_strays(root, folder)
+    _write_ledger(folder)
     for executed in sorted((folder / "executed").glob("*.ipynb")):
         html.write(executed, folder, root)  # pages show verdicts, which are known only now
     index.write(folder)
     return outcomes
 
 
-def _regenerate(root: Path, notebook: Notebook, config: DictConfig, about: dict[str, str], folder: Path) -> Outcome:
+def _regenerate(root: Path, notebook: Notebook, config: DictConfig, command: str, folder: Path) -> Outcome:
     before = _shown(folder / "executed" / f"{notebook.slug}.ipynb")
-    values, scale, used = values_of(notebook, config), scale_of(config, notebook.paper), folder / "used"
-    (used / f"{notebook.slug}.csv").unlink(missing_ok=True)
-    with environment({"FEDLIB_USED": str(used / f"{notebook.slug}.csv")}):
-        outcome = execute(notebook, values, folder / "executed")
+    values, scale = values_of(notebook, config), scale_of(config, notebook.paper)
+    used = folder / "used" / f"{notebook.slug}.csv"
+    used.unlink(missing_ok=True)
+
+    def about(outcome: Outcome) -> dict[str, Any]:
+        return {
+            "command": command,
+            "paper": notebook.paper,
+            "notebook": notebook.name,
+            "source": notebook.path.relative_to(root).as_posix(),
+            "error": html.scrubbed(outcome.error, root),
+            "scale": scale,
+            "scale_not_recorded": config.scale.name if scale != config.scale.name else None,
+            "runs": provenance.runs_used(used),
+            **provenance.record(root, values, outcome.seconds),
+        }
+
+    with environment({"FEDLIB_USED": str(used)}):
+        outcome = execute(notebook, values, folder / "executed", about)
     _forget(folder, before - _shown(outcome.executed))
-    executed = nbformat.read(outcome.executed, as_version=4)
-    executed.metadata["fedlib"] = about | {
-        "paper": notebook.paper,
-        "notebook": notebook.name,
-        "source": notebook.path.relative_to(root).as_posix(),
-        "error": html.scrubbed(outcome.error, root),
-        "scale": scale,
-        "scale_not_recorded": config.scale.name if scale != config.scale.name else None,
-        "runs": provenance.runs_used(used / f"{notebook.slug}.csv"),
-        **provenance.record(root, values, outcome.seconds),
-    }
-    executed.metadata.pop("papermill", None)
-    write_text(outcome.executed, nbformat.writes(executed) + "\n")
     state = "FAILED" if outcome.error else "done"
     print(f"{notebook.label}  {state}  {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
     return outcome
+
+
+def _drop_strays(root: Path, folder: Path) -> None:
+    """Remove the pages of notebooks that are no more, and executed notebooks that do not say what they are."""
+    executed = set((folder / "executed").glob("*.ipynb"))
+    strays = {file for file in executed if not (root / provenance.about(file).get("source", root)).is_file()}
+    gone, kept = ({id for file in files for id in _shown(file)} for files in (strays, executed - strays))
+    _forget(folder, gone - kept)
+    for stray in strays:
+        for file in (stray, folder / f"{stray.stem}.html", folder / "used" / f"{stray.stem}.csv"):
+            file.unlink(missing_ok=True)
 
 
 def _shown(executed: Path) -> set[str]:
@@ -82,9 +95,10 @@ def _forget(folder: Path, ids: set[str]) -> None:
             (folder / file).unlink(missing_ok=True)
 
 
-def _write_ledger(folder: Path, scale: str) -> None:
+def _write_ledger(folder: Path) -> None:
     """Judge all papers with a page in this folder, also from earlier batches; other notebooks have no entries."""
-    shown = {path.stem.split("-")[0] for path in (folder / "executed").glob("*.ipynb")}
-    papers = [paper for paper in ledger.papers() if paper in shown]
-    if papers:
-        ledger.write(folder, papers, scale)
+    pages = map(provenance.about, sorted((folder / "executed").glob("*.ipynb")))
+    shown = {about["paper"]: about["scale"] for about in pages}
+    scales = {paper: shown[paper] for paper in ledger.papers() if paper in shown}
+    if scales:
+        ledger.write(folder, scales)

@@ -1,6 +1,7 @@
 """Where a page comes from: commit, versions, parameters, date and duration, recorded and computed runs."""
 
 import csv
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -53,12 +54,22 @@ def record(root: Path, parameters: dict[str, Any], seconds: float) -> dict[str, 
     }
 
 
+def about(executed: Path) -> dict[str, Any]:
+    """What an executed notebook of a report says of itself; nothing if it does not, or is not there."""
+    return json.loads(executed.read_text(encoding="utf-8"))["metadata"].get("fedlib", {}) if executed.exists() else {}
+
+
+def used(file: Path) -> dict[str, str]:
+    """The runs that a notebook noted in `file`, each with where it came from; none if it noted none."""
+    return dict(csv.reader(file.read_text(encoding="utf-8").splitlines())) if file.exists() else {}
+
+
 def runs_used(file: Path) -> dict[str, Any]:
     """Where the runs behind a page came from, as the notebook noted in `file`: how many, and from which commits.
 
     `other_versions` says how the libraries that computed recorded runs differ from those here.
     """
-    origins = dict(csv.reader(file.read_text(encoding="utf-8").splitlines())) if file.exists() else {}
+    origins = used(file)
     counts = Counter(origins.values())
     names = [name for name, origin in origins.items() if origin in ("recorded", "stale")]
     lines = [line for name in names for _, line in filter(None, [recorded.find(name)])]

@@ -5,6 +5,7 @@ Hydra composes the chosen files of `conf/`. A notebook's parameters come from it
 composed, once, before the first one runs, and the first mistake becomes a `UsageError`.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
@@ -14,7 +15,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -44,6 +45,13 @@ def _usage_errors() -> Iterator[None]:
     """Errors of Hydra become errors of usage."""
     try:
         yield
+    except OverrideParseException as error:
+        name, _, value = error.override.partition("=")
+        quoted = '{}="{}"'.format(name, value.replace('"', '\\"'))
+        raise UsageError(
+            f"{error.override} is not understood. A list needs both its brackets, and a value with special characters "
+            f"two pairs of quotes: {shlex.quote(quoted)}"
+        ) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(str(error).strip()) from error
 

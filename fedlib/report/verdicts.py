@@ -204,7 +204,7 @@ def cells(line: dict[str, Any], verdicts: Sequence[str] = ledger.DECIDED) -> pd.
         {
             "": cell["label"],
             f"printed{unit}": number(cell["reported"]),
-            f"ours{unit}": _measured(cell),
+            f"ours{unit}": ours(cell),
             "interval": between(cell["interval"], cell["measured"] or 0.0),
             "n": cell["n"],
             "verdict": cell["verdict"],
@@ -215,5 +215,6 @@ def cells(line: dict[str, Any], verdicts: Sequence[str] = ledger.DECIDED) -> pd.
     return pd.DataFrame(rows).set_index("") if rows else pd.DataFrame()
 
 
-def _measured(cell: dict[str, Any]) -> str:
+def ours(cell: dict[str, Any]) -> str:
+    """What we measured in place of a printed number, with as many decimals as its interval justifies."""
     return "" if cell["measured"] is None else f"{cell['measured']:.{digits(cell['measured'], cell['interval'])}f}"

@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
 from statistics import mean
 from typing import Any
 
 from fedlib.runs import record
 from fedlib.runs.plan.kinds import loops
+from fedlib.runs.record import DamagedRecord
 from fedlib.runs.store import Task
 
 
@@ -19,10 +21,12 @@ def forecast(missing: list[Task], workers: int) -> str:
 
 def expected(task: Task) -> float | None:
     """Seconds on one core, from the same run by other code, or from runs of its kind; None if there are none."""
-    if (recorded := record.find(task.name)) is not None:
-        return recorded[1].seconds
-    paces = [run.seconds / _work(json.loads(run.asked)) for _, run in record.everything() if run.kind == task.kind]
-    return mean(paces) * _work(task.asked) if paces else None
+    with suppress(DamagedRecord):
+        if (recorded := record.find(task.name)) is not None:
+            return recorded[1].seconds
+        paces = [run.seconds / _work(json.loads(run.asked)) for _, run in record.everything() if run.kind == task.kind]
+        return mean(paces) * _work(task.asked) if paces else None
+    return None
 
 
 def _work(asked: dict[str, Any]) -> float:
@@ -34,8 +38,11 @@ def _work(asked: dict[str, Any]) -> float:
 def seconds_per_seed(paper: str) -> float | None:
     """Seconds on one core for one more seed of all of a paper's recorded runs, at its largest scale; None if nothing is
     recorded. Tuning runs are done once and do not count."""
+    recorded = {}
+    with suppress(DamagedRecord):
+        recorded = record.runs_of(paper)
     for scale in ("paper", "desk", "quick"):
-        runs = [(run, json.loads(run.asked)) for run in record.runs_of(paper).values() if scale in run.scales.split()]
+        runs = [(run, json.loads(run.asked)) for run in recorded.values() if scale in run.scales.split()]
         results = [(run.seconds, asked["seed"]) for run, asked in runs if _is_result(asked)]
         if results:
             return sum(seconds for seconds, _ in results) / len({seed for _, seed in results})
@@ -47,7 +54,10 @@ def _is_result(asked: dict[str, Any]) -> bool:
 
 
 def _reason(task: Task) -> str:
-    recorded = record.find(task.name)
+    try:
+        recorded = record.find(task.name)
+    except DamagedRecord:
+        return "the record is damaged"
     return f"recorded by other code, at commit {recorded[1].commit}" if recorded else "not on record"
 
 

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock
 
 from fedlib import surroundings
 from fedlib.data.files import write_atomically, write_text
@@ -74,6 +75,12 @@ def folder() -> Path:
     return surroundings.recorded_folder()
 
 
+def one_writer() -> FileLock:
+    """Held from reading a table to writing it back, so that of two commands neither loses the other's lines."""
+    folder().mkdir(parents=True, exist_ok=True)
+    return FileLock(folder() / ".lock")
+
+
 def papers() -> list[str]:
     """The papers with recorded runs."""
     return sorted(path.parent.name for path in folder().glob("*/runs.csv"))
@@ -87,23 +94,37 @@ def runs_of(paper: str) -> Mapping[str, RecordedRun]:
 
 @lru_cache(maxsize=64)
 def _read(file: Path, modified: int) -> Mapping[str, RecordedRun]:
-    with open(file, encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    remedy = f"Restore it: git checkout -- {file}"
+    try:
+        with open(file, encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    except (csv.Error, UnicodeDecodeError) as problem:
+        raise DamagedRecord(f"{file} is no table: {problem}. {remedy}") from problem
     wanted = [field.name for field in fields(RecordedRun)]
     if rows and list(rows[0]) != wanted:
-        raise DamagedRecord(
-            f"{file}: its columns are {list(rows[0])}, not {wanted}. Restore it: git checkout -- {file}"
-        )
-    values: list[dict[str, Any]] = [{**row, "seconds": float(row["seconds"])} for row in rows]
+        raise DamagedRecord(f"{file}: its columns are {list(rows[0])}, not {wanted}. {remedy}")
+    for row in rows:
+        if None in row or None in row.values():  # left over from a merge, or cut off
+            raise DamagedRecord(f"{file}: {str(row['name'])[:40]!r} begins a line that is no run. {remedy}")
+    try:
+        values: list[dict[str, Any]] = [{**row, "seconds": float(row["seconds"])} for row in rows]
+    except ValueError as problem:
+        raise DamagedRecord(f"{file}: {problem}. {remedy}") from problem
     runs = [RecordedRun(**value) for value in values]
     return MappingProxyType({run.name: run for run in runs})
 
 
 def find(name: str) -> tuple[str, RecordedRun] | None:
-    """The paper and the line of a run, or None."""
+    """The paper and the line of a run, or None. A damaged table hides the runs of its own paper only."""
+    damaged = None
     for paper in papers():
-        if name in (runs := runs_of(paper)):
-            return paper, runs[name]
+        try:
+            if name in (runs := runs_of(paper)):
+                return paper, runs[name]
+        except DamagedRecord as damage:
+            damaged = damage
+    if damaged is not None:
+        raise damaged
     return None
 
 
@@ -136,16 +157,17 @@ def equivalents() -> frozenset[tuple[str, str, str]]:
 @lru_cache(maxsize=8)
 def _read_equivalents(file: Path, modified: int) -> frozenset[tuple[str, str, str]]:
     with open(file, encoding="utf-8", newline="") as lines:
-        return frozenset((row["kind"], row["recorded maker"], row["accepted maker"]) for row in csv.DictReader(lines))
+        whole = (row for row in csv.reader(lines) if len(row) == len(EQUIVALENTS))  # no others vouch for anything
+        return frozenset((kind, recorded, accepted) for kind, recorded, accepted, *_ in whole)
 
 
 def accept(run: RecordedRun, maker: str, commit: str) -> None:
     """Register a maker as equivalent for a kind, because it gave the same digits on this run."""
-    file = folder() / "equivalents.csv"
-    before = file.read_text(encoding="utf-8") if file.exists() else ",".join(EQUIVALENTS) + "\n"
-    text = io.StringIO()
+    file, text = folder() / "equivalents.csv", io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([run.kind, run.maker, maker, commit, run.name])
-    write_text(file, before + text.getvalue())
+    with one_writer():
+        before = file.read_text(encoding="utf-8") if file.exists() else ",".join(EQUIVALENTS) + "\n"
+        write_text(file, before + "\n" * (not before.endswith("\n")) + text.getvalue())
 
 
 def add(paper: str, scale: str, finished: Iterable[tuple[dict[str, Any], bytes]], commit: str) -> list[RecordedRun]:
@@ -153,6 +175,11 @@ def add(paper: str, scale: str, finished: Iterable[tuple[dict[str, Any], bytes]]
 
     What is on record and vouched for stays, clock readings included: a busier machine would only spoil them.
     """
+    with one_writer():
+        return _add(paper, scale, finished, commit)
+
+
+def _add(paper: str, scale: str, finished: Iterable[tuple[dict[str, Any], bytes]], commit: str) -> list[RecordedRun]:
     before, new = runs_of(paper), []
     for facts, content in finished:
         old = before.get(facts["name"])
@@ -183,9 +210,11 @@ def add(paper: str, scale: str, finished: Iterable[tuple[dict[str, Any], bytes]]
 
 def keep_only(paper: str, scale: str, names: Iterable[str]) -> int:
     """Drop the runs that a paper's report at this scale does not use; returns how many."""
-    before, wanted = runs_of(paper), set(names)
-    kept = [replace(run, scales=scale, line="").sealed() for name, run in before.items() if name in wanted]
-    write_runs(paper, kept)
+    wanted = set(names)
+    with one_writer():
+        before = runs_of(paper)
+        kept = [replace(run, scales=scale, line="").sealed() for name, run in before.items() if name in wanted]
+        write_runs(paper, kept)
     return len(before) - len(kept)
 
 
@@ -220,7 +249,10 @@ def commit() -> str:
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=surroundings.REPOSITORY, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["git", *words], cwd=surroundings.REPOSITORY, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise ValueError("there is no git on the path, and the record names the commit") from None
     if done.returncode:
         raise ValueError(f"git {' '.join(words)} failed: {done.stderr.strip()}")
     return done.stdout.strip()

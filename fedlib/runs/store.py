@@ -3,11 +3,13 @@
 A run is stored by its name, its maker and the versions of the libraries, so a result is never mistaken for that of
 another run. Its folder, `<name>/<maker>-<versions>`, holds
 
-    run.json         settings, maker, versions and duration; written last, so it marks a finished run
+    run.json         settings, maker, versions, duration, digest of records; written last, so it marks a finished run
     records.csv      one row per measured round (`runs.tables`)
     checkpoint.npz   state and records of an unfinished run, replaced atomically
 """
 
+import contextlib
+import hashlib
 import io
 import json
 import time
@@ -32,6 +34,7 @@ Task = Run | Computation
 CHECKPOINT_SECONDS = 5.0  # an unfinished run is saved at most this often
 # What damage to a zip of arrays can raise, from a cut-off file to a flipped bit in a header.
 UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile)
+TORN = (FileNotFoundError, ValueError, LookupError)  # and to a table or a JSON file
 
 
 def folder() -> Path:
@@ -46,20 +49,41 @@ def folder_of(task: Task) -> Path:
 
 def load(task: Task) -> pd.DataFrame | None:
     """The records of a finished run, or None."""
-    place = folder_of(task)
-    if not (place / "run.json").exists():
-        return None
-    return tables.from_csv((place / "records.csv").read_bytes())
+    entry = _entry(folder_of(task))
+    return None if entry is None else entry[2]
 
 
 def finished(name: str) -> tuple[dict[str, Any], bytes] | None:
     """The content of run.json and the records of a run finished by the present code; None if there is none."""
     for place in (folder() / name).glob(f"*-{versions.digest()}"):
-        if (place / "run.json").exists():
-            facts = json.loads((place / "run.json").read_text(encoding="utf-8"))
+        if (entry := _entry(place)) is not None:
+            facts, content, _ = entry
             if task_of(facts["asked"]).maker == facts["maker"]:
-                return facts, (place / "records.csv").read_bytes()
+                return facts, content
     return None
+
+
+def _entry(place: Path) -> tuple[dict[str, Any], bytes, pd.DataFrame] | None:
+    """Run.json, records as bytes and as a frame. None if the run is not finished, or if a file is damaged, such as by
+    a loss of power: then the entry is set aside, and the run is computed again."""
+    if not (place / "run.json").exists():
+        return None
+    try:
+        facts = json.loads((place / "run.json").read_text(encoding="utf-8"))
+        content = (place / "records.csv").read_bytes()
+        if facts.get("records", _digest(content)) != _digest(content):
+            raise ValueError("its records are not those that were written")
+        return facts, content, tables.from_csv(content)
+    except TORN as problem:
+        for name in ("run.json", "records.csv"):
+            with contextlib.suppress(FileNotFoundError):  # another process may set it aside, too
+                (place / name).rename(place / f"{name}.unreadable")
+        print(f"run {place.parent.name} set aside in the store, it is computed again: {problem}")
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def task_of(asked: dict[str, Any]) -> Task:
@@ -101,6 +125,7 @@ def finish(task: Task, records: pd.DataFrame, seconds: float, resumed: bool, spl
     """Store records computed here or elsewhere; returns what `load` will. `split` is the partition's fingerprint."""
     if split is None and isinstance(task, Run):
         split = federation_of(task).fingerprint
+    content = tables.to_csv(records)
     facts = {
         "name": task.name,
         "kind": task.kind,
@@ -111,12 +136,13 @@ def finish(task: Task, records: pd.DataFrame, seconds: float, resumed: bool, spl
         "seconds": round(seconds, 3),
         "resumed": resumed,
         "partition": split,
+        "records": _digest(content),
     }
     place = folder_of(task)
-    write_atomically(place / "records.csv", lambda path: path.write_bytes(tables.to_csv(records)))
+    write_atomically(place / "records.csv", lambda path: path.write_bytes(content))
     write_text(place / "run.json", json.dumps(facts, indent=1, sort_keys=True))
     (place / "checkpoint.npz").unlink(missing_ok=True)
-    return tables.from_csv((place / "records.csv").read_bytes())
+    return tables.from_csv(content)
 
 
 def write_checkpoint(path: Path, progress: Progress, seconds: float = 0.0) -> None:

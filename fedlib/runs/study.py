@@ -13,6 +13,7 @@ digits. FEDLIB_RECORD says how to use the record:
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import pandas as pd
 from tqdm import tqdm
@@ -83,22 +84,27 @@ def obtain(task: Task) -> pd.DataFrame:
 
 def read(task: Task) -> pd.DataFrame | None:
     """The records of a run that is recorded or stored, or None."""
-    policy = _policy()
-    recorded = None if policy == "ignore" else record.find(task.name)
-    if recorded is not None and (policy == "stale" or record.is_vouched_for(recorded[1], task)):
-        try:
+    policy, recorded = _policy(), None
+    try:
+        recorded = None if policy == "ignore" else record.find(task.name)
+        if recorded is not None and (policy == "stale" or record.is_vouched_for(recorded[1], task)):
             records = record.records_of(*recorded)
             note_use(task, "recorded" if record.is_vouched_for(recorded[1], task) else "stale")
             return records
-        except DamagedRecord as damage:
-            if policy == "only":
-                raise
-            print(f"{damage} It is not used.", file=sys.stderr)
+    except DamagedRecord as damage:
+        if policy == "only":
+            raise
+        _warn(f"{damage} It is not used.")
     if policy == "only":
         raise NotRecorded(_not_recorded(task, recorded))
     if (records := store.load(task)) is not None:
         note_use(task, "stored")
     return records
+
+
+@lru_cache  # once: a damaged table is met with every run
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _policy() -> str:

@@ -10,7 +10,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import as_completed
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
@@ -19,8 +18,9 @@ import numpy as np
 import pandas as pd
 
 from fedlib import data
+from fedlib.data.known import FINGERPRINTS
 from fedlib.runs import record, tables, versions
-from fedlib.runs.backends.processes import start_pool, stop_pool
+from fedlib.runs.backends.processes import in_workers
 from fedlib.runs.record import DamagedRecord, RecordedRun
 from fedlib.runs.run import Run
 from fedlib.runs.simulation import Progress
@@ -30,7 +30,9 @@ MEASUREMENTS = 2  # after the start, at least, of a run that is not recomputed w
 BEGINNING = 60  # recorded seconds: of a longer run, its first rounds up to here are enough to accept new code
 CHANGES = ("cap", "restart", "stop")  # options of methods that change their ways some rounds after the start
 RELATIVE, ABSOLUTE = 1e-3, 5e-4  # what rounding may change within a few rounds; a score moves by one sample in 2,000
-Outcome = Literal["equal", "equal within rounding", "differs", "damaged", "not checked"]
+Outcome = Literal["equal", "equal within rounding", "differs", "damaged", "failed", "not checked"]
+COMPARED: tuple[Outcome, ...] = ("equal", "equal within rounding", "differs")
+WRONG: tuple[Outcome, ...] = ("differs", "damaged", "failed")
 Extent = Literal["first rounds", "beginning", "whole"]  # how much of a run is computed again
 
 
@@ -40,7 +42,7 @@ class VerifiedRun:
 
     paper: str
     run: RecordedRun
-    maker: str  # the present one
+    maker: str  # the present one; "" if the present code cannot make the run
     outcome: Outcome
     rows: int  # measurements compared ...
     of: int  # ... of all that are recorded
@@ -60,7 +62,7 @@ def one_of_each_kind(
     """For each kind and each recorded maker, the fastest run: per measurement, or as a `whole`."""
     chosen: dict[tuple[str, str], tuple[float, str, RecordedRun]] = {}
     for paper, run in runs:
-        price = run.seconds if whole else run.seconds / _steps(run.task())
+        price = run.seconds if whole else run.seconds / _steps(run)
         alike = kind(run), run.maker
         best = chosen.get(alike)
         if best is None or (price, run.name) < (best[0], best[2].name):
@@ -73,9 +75,20 @@ def at_random(runs: list[tuple[str, RecordedRun]], count: int) -> list[tuple[str
     return random.SystemRandom().sample(runs, min(count, len(runs)))
 
 
-def with_new_maker(runs: Iterable[tuple[str, RecordedRun]]) -> list[tuple[str, RecordedRun]]:
-    """Those that were recorded by other code than the present."""
-    return [(paper, run) for paper, run in runs if run.task().maker != run.maker]
+def not_vouched_for(runs: Iterable[tuple[str, RecordedRun]]) -> list[tuple[str, RecordedRun]]:
+    """Those of other code that has not been accepted as equivalent to the present one."""
+    return [
+        (paper, run) for paper, run in runs if (task := remade(run)) is None or not record.is_vouched_for(run, task)
+    ]
+
+
+def remade(run: RecordedRun) -> Task | None:
+    """The run, ready to be computed again; None if the present code cannot make it."""
+    try:
+        task = run.task()
+        return task if task.maker else None
+    except Exception:  # a method or an option that is no more, or a damaged line
+        return None
 
 
 def check_all(
@@ -86,39 +99,49 @@ def check_all(
 ) -> Iterator[VerifiedRun]:
     """Compute runs again, several at a time, and compare each; yields results as they are done."""
     if min(workers, len(runs)) <= 1:
-        for paper, run in runs:
-            yield check(paper, run, extent)
-            count(1)
-        return
-    executor = start_pool(workers).executor
-    try:
-        for future in as_completed([executor.submit(check, paper, run, extent) for paper, run in runs]):
-            yield future.result()
-            count(1)
-    except BaseException:
-        stop_pool()
-        raise
+        results = (check(paper, run, extent) for paper, run in runs)
+    else:
+        asked: list[tuple[str, RecordedRun, Extent]] = [(paper, run, extent) for paper, run in runs]
+        results = (result for _, result in in_workers(check_in_worker, asked, workers, lambda rounds: None))
+    for result in results:
+        yield result
+        count(1)
+
+
+def check_in_worker(asked: tuple[str, RecordedRun, Extent]) -> VerifiedRun:
+    """The task of a worker."""
+    return check(*asked)
 
 
 def check(paper: str, run: RecordedRun, extent: Extent) -> VerifiedRun:
     """Compute a run again, whole or in part, and compare with its record."""
-    task, began = run.task(), time.perf_counter()
-
-    def checked(outcome: Outcome, rows: int = 0, of: int = 0, note: str = "") -> VerifiedRun:
-        return VerifiedRun(paper, run, task.maker, outcome, rows, of, time.perf_counter() - began, note)
-
+    began, task = time.perf_counter(), remade(run)
     try:
-        recorded = record.records_of(paper, run)
-        if task.name != run.name:
-            return checked("damaged", note=f"its settings belong to the name {task.name}")
-        again = recompute(task, rounds_of(task, extent, recorded, run.seconds))
+        outcome, note, rows, of = _checked(paper, run, extent)
     except DamagedRecord as damage:
-        return checked("damaged", note=str(damage))
+        outcome, note, rows, of = "damaged", str(damage), 0, 0
     except data.DataNotFound:
-        return checked("not checked", note=f"needs {', '.join(task.data_sets)}, which is not here")
+        sets = task.data_sets if task else []
+        outcome, note, rows, of = "not checked", f"needs {', '.join(sets)}, which is not here", 0, 0
+    except Exception as problem:  # one run must not take the others' outcomes with it
+        told = f"{type(problem).__name__}: {problem}"
+        outcome, note, rows, of = "failed", f"the present code cannot compute it: {told}", 0, 0
+    maker, seconds = task.maker if task else "", time.perf_counter() - began
+    return VerifiedRun(paper, run, maker, outcome, rows, of, seconds, note)
+
+
+def _checked(paper: str, run: RecordedRun, extent: Extent) -> tuple[Outcome, str, int, int]:
+    """Outcome and note, and the number of measurements compared and recorded."""
+    recorded, task = record.records_of(paper, run), run.task()
+    if task.name != run.name:
+        others = [name for name in task.data_sets if data.fingerprint_of(name) != FINGERPRINTS.get(name)]
+        if others:
+            return "not checked", f"another version of {', '.join(others)} is here than the one behind it", 0, 0
+        return "damaged", f"its settings belong to the name {task.name}", 0, 0
+    again = recompute(task, rounds_of(task, extent, recorded, run.seconds))
     clock = () if isinstance(task, Run) else task.clock
     outcome, note = compare(recorded.head(len(again)).drop(columns=[*clock]), again.drop(columns=[*clock]), run)
-    return checked(outcome, len(again), len(recorded), note)
+    return outcome, note, len(again), len(recorded)
 
 
 def rounds_of(task: Task, extent: Extent, recorded: pd.DataFrame, seconds: float) -> int | None:
@@ -182,6 +205,7 @@ def largest_difference(recorded: pd.DataFrame, again: pd.DataFrame) -> tuple[str
     return place, worst
 
 
-def _steps(task: Task) -> int:
+def _steps(run: RecordedRun) -> int:
     """The number of measurements of a run, of which few are enough to check it."""
+    task = remade(run)
     return max(1, task.rounds // task.every) if isinstance(task, Run) else 1

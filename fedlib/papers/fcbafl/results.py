@@ -144,16 +144,22 @@ def savings(sweep: pd.DataFrame, axis: str) -> pd.DataFrame:
 def late_rounds(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
     """Number of draws in which some device is late or the scheme has no plan: one row per scheme, one column per point
     of the sweep."""
-    points = frame[frame["sweep"] == "point"].astype({axis: int})
-    late = (~points["in_time"]).groupby([points["scheme"], points[axis]], sort=False).sum()
+    points = frame[frame["sweep"] == "point"]
+    late = (~points["in_time"]).groupby([points["scheme"], _written(points[axis])], sort=False).sum()
     return late.unstack(sort=False).astype(int)
 
 
 def ahead(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
     """Number of draws in which OF or OA is ahead of the scheme, of those in which one of the two has a plan."""
     rivals = frame[(frame["sweep"] == "point") & (frame["scheme"] != frame["scheme"].map(best_scheme))]
-    counts = rivals.astype({axis: int}).groupby(["scheme", axis], sort=False)["ahead"].agg(won="sum", draws="count")
+    places = [rivals["scheme"], _written(rivals[axis])]
+    counts = rivals.groupby(places, sort=False)["ahead"].agg(won="sum", draws="count")
     return pd.Series([f"{row.won:.0f} of {row.draws}" for row in counts.itertuples()], counts.index).unstack(sort=False)
+
+
+def _written(points: pd.Series) -> pd.Series:
+    """The points of a sweep as columns are called: 20 devices, 26.5 seconds."""
+    return points.astype(int) if points.name == "devices" else points.map("{:g}".format)
 
 
 def closest_cell(scenario: Scenario, fitted: pd.DataFrame) -> Scenario:

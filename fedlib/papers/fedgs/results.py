@@ -180,11 +180,13 @@ def final_scores(frame: pd.DataFrame, last: int, rounds: int) -> pd.DataFrame:
 
 
 def times_fewer(scores: pd.DataFrame) -> str:
-    """How many times as many rounds as FedGS FedAvg needs to its target, in words: the ratio of means, or a bound."""
+    """How many times as many rounds as FedGS FedAvg needs to its target, in words: the ratio of means. It is a bound
+    where runs of one of them never arrive, and rough where runs of both never do."""
     runs = {name: scores[scores["method"] == name].set_index("seed") for name in (BASELINE.name, FEDGS)}
     shared = runs[BASELINE.name].index.intersection(runs[FEDGS].index)
     slow, fast = (runs[name].loc[shared] for name in (BASELINE.name, FEDGS))
-    bound = "" if fast["reached"].all() else "at most "
+    words = {(True, True): "", (True, False): "at most ", (False, True): "at least ", (False, False): "roughly "}
+    bound = words[bool(slow["reached"].all()), bool(fast["reached"].all())]
     return f"{bound}{slow['rounds_to_target'].mean() / fast['rounds_to_target'].mean():.1f}"
 
 

@@ -1,14 +1,17 @@
-"""Worker processes of this machine, one thread each. They write records and checkpoints into the store themselves."""
+"""Worker processes of this machine, one thread each. They write records and checkpoints into the store themselves, so
+that what a killed worker had done is not lost."""
 
 import atexit
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_int64
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
+from typing import TypeVar
 
 import pandas as pd
 
@@ -20,6 +23,7 @@ from fedlib.runs.store import Task
 __all__ = ["outcomes", "serving", "stop_pool"]
 
 POLL_SECONDS = 0.2  # how often rounds are counted
+DEATHS = 3  # of workers, after which a study gives up
 
 
 def outcomes(
@@ -29,19 +33,58 @@ def outcomes(
     if min(workers, len(tasks)) <= 1:
         yield from inprocess.outcomes(tasks, workers, count)
         return
-    pool = start_pool(workers)
-    counted = pool.rounds.value
-    pending = {pool.executor.submit(attempt_in_worker, task): task for task in tasks}
+    yield from in_workers(attempt_in_worker, tasks, workers, count)
+
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+class WorkersDied(RuntimeError):
+    """Workers were killed again and again; the message says what helps."""
+
+
+def in_workers(
+    work: Callable[[Asked], Answer], tasks: Sequence[Asked], workers: int, count: Callable[[int], object]
+) -> Iterator[tuple[Asked, Answer]]:
+    """What `work` gives for each, as it is done. When a worker is killed, new workers do what is not done yet."""
+    pending, deaths = list(tasks), 0
     try:
         while pending:
-            done, _ = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-            before, counted = counted, pool.rounds.value
-            count(counted - before)
-            for future in done:
-                yield pending.pop(future), future.result()
+            try:
+                for asked, answer in _by_one_pool(work, pending, workers, count):
+                    pending = [other for other in pending if other is not asked]
+                    yield asked, answer
+            except BrokenProcessPool as loss:
+                deaths += 1
+                if deaths == DEATHS:
+                    raise WorkersDied(_explained(len(pending))) from loss
+                stop_pool()
     except BaseException:
         stop_pool()
         raise
+
+
+def _by_one_pool(
+    work: Callable[[Asked], Answer], tasks: list[Asked], workers: int, count: Callable[[int], object]
+) -> Iterator[tuple[Asked, Answer]]:
+    """The same, until a worker is killed: the executor then gives up all others, too."""
+    pool = start_pool(workers)
+    counted = pool.rounds.value
+    futures = {pool.executor.submit(work, task): task for task in tasks}
+    while futures:
+        done, _ = wait(futures, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+        before, counted = counted, pool.rounds.value
+        count(counted - before)
+        for future in done:
+            yield futures.pop(future), future.result()
+
+
+def _explained(unfinished: int) -> str:
+    return (
+        f"worker processes were killed {DEATHS} times, with {unfinished} to do. Most often that is memory: use fewer "
+        "of them (backend.workers=1, or FEDLIB_WORKERS=1). Runs in the store continue where they were."
+    )
 
 
 @dataclass(frozen=True)
