@@ -1,7 +1,7 @@
 """The experiments of the FCBAFL paper: runs of the learning (Figs. 2 to 5), sweeps of the energy (Figs. 6 to 8).
 
 Learning: the surrogate is that of FEDL (Dinh et al., 2021; the paper's reference [14]), so it is run as printed and as
-FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, at one step size: its own, tuned one, the
+FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, at one step size: its own tuned one, the
 one that is fastest to a target, or one for all. A batch is a number of samples or "full".
 
 Energy: what a round costs under each scheme of frequency and bandwidth, over many channel draws. RF, AF, RA, AA and SA
