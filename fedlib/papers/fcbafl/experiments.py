@@ -1,8 +1,8 @@
 """The experiments of the FCBAFL paper: runs of the learning (Figs. 2 to 5), sweeps of the energy (Figs. 6 to 8).
 
 Learning: the surrogate is that of FEDL (Dinh et al., 2021; the paper's reference [14]), so it is run as printed and as
-FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, at one step size: its own best, the one
-that is fastest to a target, or one for all. A batch is a number of samples or "full".
+FEDL's authors run theirs. A curve is FedAvg (eta None) or FCBAFL with one eta, at one step size: its own tuned one, the
+one that is fastest to a target, or one for all. A batch is a number of samples or "full".
 
 Energy: what a round costs under each scheme of frequency and bandwidth, over many channel draws. RF, AF, RA, AA and SA
 are the printed rules, which ignore the deadline; a device that they make late computes at f_max and is counted. "RF, in
@@ -32,7 +32,7 @@ from fedlib.wireless.devices import BITS_PER_MEGABYTE
 
 FULL = "full"
 PRINTED, FEDL = "as printed", "as FEDL"  # settings of the learning
-OWN_STEP, ONE_STEP = "own step", "one step"  # every curve at its best step size, or all at the same
+OWN_STEP, ONE_STEP = "own step", "one step"  # every curve at the step size that won its tuning, or all at the same
 FASTEST_STEP = "fastest step"  # every curve at the step size that takes it to a target in the fewest rounds
 FINALISTS = 3  # step sizes of a curve that meet over the whole length: some swing for as long as tuning runs last
 TEST_SHARE = 0.25  # of each device's samples
