@@ -74,8 +74,8 @@ def test_the_terminal_shows_the_same_digits_as_the_page(told, tmp_path):
 def test_every_reading_is_told(told, tmp_path):
     report(tmp_path / "reports" / "desk", "acfmo/claim-best-mnist")
     story = told("acfmo/claim-best-mnist")
-    assert story.count("Read as ") == 7  # six readings, and the note that says which decides
-    assert story.count("  holds") == 6 * 16
+    assert story.count("Read as ") == 13  # twelve readings, and the note that says which decides
+    assert story.count("  holds") == 12 * 16
 
 
 def test_a_reading_tells_needs_of_its_own_and_the_runs_are_named(told, tmp_path):
