@@ -32,8 +32,8 @@ pytestmark = pytest.mark.slow
 COUNTS: dict[str, dict[str, int]] = {
     "quick": {
         "start.here": (2 + 2) * 3,
-        # tuning, the paper's rate, sums instead of means, each tuned, each at its fastest, unequal devices, ablation (of
-        # which the runs with local steps are there)
+        # tuning, the paper's rate, sums instead of means, tuned, fastest, unequal devices, ablation (of which the runs
+        # with local steps are there)
         "acfmo.mnist": 2 * 9 * 3 + 2 * (9 + 2 * 5 + 9 + 9) + 9 + 2 * 3,
         "acfmo.cifar10": 9 * 3 + 2 * 2 * 9 + 9 + 2 * 3,
         "acfmo.momentum": 3 * 4 * 4 + 3 * 4,
