@@ -221,6 +221,15 @@ def test_verdicts_stand_by_claim_and_step_sizes_and_by_reading_of_the_equations(
     assert table.loc[(same, "each tuned")].tolist() == 3 * ["EACH TUNED"]
 
 
+def test_only_the_step_sizes_that_decide_a_claim_are_tallied():
+    places = [("a", "each tuned"), ("a", "the paper's rate"), ("b", "each tuned")]
+    verdicts = [["reproduced", "undecided", "contradicted"], 3 * ["contradicted"], ["reproduced", "", "reproduced"]]
+    index = pd.MultiIndex.from_tuples(places, names=["claim", "step sizes"])
+    told = results.tally(pd.DataFrame(verdicts, index, results.MOMENTS))
+    assert (told["claims"], told["reproduced_printed"], told["contradicted_printed"]) == (2, 2, 0)
+    assert (told["reproduced_current"], told["contradicted_unnormalised"]) == (0, 1)
+
+
 def test_features_stand_beside_their_optimum_and_print():
     ends = pd.concat([ends_of(**{"ACFMO, printed": 0.38}).assign(features=name) for name in ("HoG", "pixels")])
     apart = results.distances(ends[ends["participation"] == 10], "acfmo/fig5")

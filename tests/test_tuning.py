@@ -218,15 +218,7 @@ def test_a_tuning_run_is_scored_by_the_mean_of_its_last_rounds(monkeypatch):
         1.6: [0.9, 0.9, 0.0],
     }
 
-    def execute(runs):
-        rows = [
-            run.label | {"seed": run.seed, "round": round, "accuracy": value}
-            for run in runs
-            for round, value in enumerate(dips[run.options["lr"]])
-        ]
-        return pd.DataFrame(rows)
-
-    monkeypatch.setattr(study, "execute", execute)
+    invented_curves(monkeypatch, dips)
     grids = {"FedAvg": {"lr": [0.1, 0.2, 0.4]}}
     assert tuning.tune({"FedAvg": base()}, grids, [1000]).best["FedAvg"] == {"lr": 0.2}
     sweep = tuning.tune({"FedAvg": base()}, grids, [1000], last=3)
@@ -390,7 +382,9 @@ def test_where_speed_is_the_score_the_soonest_arrival_wins_and_who_never_arrives
 
     monkeypatch.setattr(study, "execute", execute)
     race = replace(base(), rounds=10, stop_at={"accuracy": 0.9})
-    sweep = tuning.tune({"FedAvg": race}, {"FedAvg": {"lr": list(rounds)}}, [1000], score=tuning.SPEED)
+    sweep = tuning.tune(
+        {"FedAvg": race}, {"FedAvg": {"lr": list(rounds)}}, [1000], score=tuning.arrival({"accuracy": 0.9})
+    )
     assert sweep.best == {"FedAvg": {"lr": 0.2}}
     assert sweep.scores["score"].tolist() == [9, 4, np.inf, np.inf]
 

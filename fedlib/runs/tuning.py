@@ -4,9 +4,8 @@ Every point of a method's grid is run on the tuning seeds, for the same rounds, 
 samples held out; the point with the best mean score on these wins. If a winning value lies at an end of its grid, the
 grid gets one more value there, at the same ratio as the last two but within the option's limits, and so on, twice at
 most. Methods that are to differ in one thing only can share a point: the one with the best mean score of them all. A
-run without a finite score has diverged and is worse than any other; so is, where speed is the score, a run that does
-not arrive at its target. Test samples are never used, and no result uses the tuning seeds. A score is a measurement, or
-a cost: a function of a run's records, of which the lowest is best.
+run without a finite score has diverged and is worse than any other. Test samples are never used, and no result uses the
+tuning seeds. A score is a measurement, or a cost: a function of a run's records, of which the lowest is best.
 
 A run's score is the mean of its `last` measured rounds: where curves go up and down from round to round, a single one
 may catch the best point in a dip. Short runs favour what is fast at first, such as a server with large steps. Where
@@ -30,8 +29,6 @@ from fedlib.runs.simulation import FALLING, reaches
 
 HELD_OUT = 0.2  # share of every client's training samples
 EXTENSIONS = 2
-SPEED = "round"  # as a score: the round in which a run stops at its target
-LOWEST = (*FALLING, SPEED)  # scores of which the lowest is best
 Grid = Mapping[str, Sequence[float]]  # option -> values to try
 Limits = Mapping[str, tuple[float, float]]  # option -> least and largest value that an extension may reach
 Point = dict[str, float]
@@ -167,25 +164,30 @@ def _scored(
     if callable(score):
         return of_each.apply(score, include_groups=False).rename("score").reset_index().assign(extension=extension)
     ends = of_each.tail(last).reset_index(drop=True)
-    worst = np.inf if score in LOWEST else -np.inf
-    counts = _arrived(ends, methods) if score == SPEED else _finite(ends, score)
-    scored = ends[keys].assign(score=ends[score].where(counts, worst))
+    worst = np.inf if score in FALLING else -np.inf
+    scored = ends[keys].assign(score=ends[score].where(_finite(ends, score), worst))
     means = scored.groupby(keys, sort=False, dropna=False, as_index=False)["score"].mean()
     return means.assign(extension=extension)
 
 
 def _lowest_is_best(score: Score) -> bool:
-    return callable(score) or score in LOWEST
+    return callable(score) or score in FALLING
+
+
+def arrival(target: Mapping[str, float]) -> Callable[[pd.DataFrame], float]:
+    """The cost of runs that stop at this target: the round in which a run arrives; one that does not is worse than any
+    other."""
+
+    def cost(run: pd.DataFrame) -> float:
+        end = run.iloc[-1]
+        return float(end["round"]) if reaches(end.to_dict(), target) else np.inf
+
+    return cost
 
 
 def _finite(ends: pd.DataFrame, score: str) -> pd.Series:
     """Whether a run has not diverged: a model without finite weights still has an accuracy, but no loss."""
     return np.isfinite(ends[[name for name in dict.fromkeys((score, "loss")) if name in ends]]).all(axis=1)
-
-
-def _arrived(ends: pd.DataFrame, methods: Mapping[str, Run]) -> list[bool]:
-    """Whether each run's last measurement reaches the target of its method."""
-    return [reaches(end, methods[end["method"]].stop_at) for end in ends.to_dict("records")]
 
 
 def _keys(runs: list[Run]) -> list[str]:

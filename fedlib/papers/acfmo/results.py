@@ -85,6 +85,18 @@ def by_reading(page: str, line: Callable[[str], dict[str, Any]]) -> pd.DataFrame
     return pd.Series(cells).unstack(sort=False).fillna("").rename_axis(["claim", "step sizes"])
 
 
+def tally(verdicts: pd.DataFrame) -> dict[str, int]:
+    """Claims of `by_reading` and how many of them are reproduced and contradicted, by reading; of each claim the step
+    sizes that decide it count, which come first."""
+    first = verdicts.groupby("claim", sort=False).first()
+    counts = {
+        f"{verdict}_{reading}": int((first[moments] == verdict).sum())
+        for verdict in ("reproduced", "contradicted")
+        for reading, moments in zip(READINGS, MOMENTS, strict=True)
+    }
+    return {"claims": len(first)} | counts
+
+
 def _rates_and_moments(reading: str) -> list[tuple[str, str]]:
     """ "this round's moments, each tuned" in its two parts, the second first; without the first part, with each."""
     moments, _, rates = reading.partition(", ")
@@ -152,7 +164,9 @@ def average_leads(ahead: pd.DataFrame) -> dict[str, str]:
 
 def mean_lead_table(ahead: pd.DataFrame) -> pd.DataFrame:
     """For reading: mean leads over the strongest rivals, and over each of them, by set of step sizes and reading."""
-    parts = {" and ".join(rivals): mean_leads(ahead, rivals) for rivals in (STRONGEST, *zip(STRONGEST))}
+    parts = {
+        " and ".join(rivals): mean_leads(ahead, rivals) for rivals in (STRONGEST, *((rival,) for rival in STRONGEST))
+    }
     text = {
         rivals: leads.groupby(["rates", "reading"], sort=False)["lead"].apply(in_points).unstack(sort=False)
         for rivals, leads in parts.items()
@@ -168,8 +182,8 @@ def baselines(ends: pd.DataFrame, figure: str) -> pd.DataFrame:
     text = means.map("{:.1f}".format).unstack("participation", sort=False)
     block = ledger.load("acfmo").entry(figure).blocks[0]
     (levels,) = block.columns.values()
-    print_ = pd.DataFrame({rival: dict(zip(levels, block.printed[rival], strict=True)) for rival in RIVALS}).T
-    table = pd.concat([pd.concat({"in print": print_[list(text)].astype(str)}), text])
+    in_print = pd.DataFrame({rival: dict(zip(levels, block.printed[rival], strict=True)) for rival in RIVALS}).T
+    table = pd.concat([pd.concat({"in print": in_print[list(text)].astype(str)}), text])
     return table.rename_axis(["rates", "method"])
 
 

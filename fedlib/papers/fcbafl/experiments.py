@@ -135,7 +135,9 @@ def fastest(
         name: replace(run(setting, Curve(eta, rates[0]), batch, 0, rounds), stop_at={"accuracy": target})
         for name, eta in etas.items()
     }
-    return tuning.tune(bases, {name: {"lr": rates} for name in bases}, seeds, score=tuning.SPEED)
+    return tuning.tune(
+        bases, {name: {"lr": rates} for name in bases}, seeds, score=tuning.arrival({"accuracy": target})
+    )
 
 
 def own_steps(setting: LearningSetting, sweeps: dict[int | str, Sweep]) -> dict[int | str, list[Curve]]:
