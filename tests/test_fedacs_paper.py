@@ -308,6 +308,16 @@ def test_rewards_that_fall_with_alpha_have_rank_correlation_one():
     )  # less than 1: alphas have ties
 
 
+def test_the_picture_of_rewards_draws_nothing_at_random():
+    record = {f"reward_{client}": -0.1 * client for client in range(6)}
+    clients = results.observed_rewards(pd.DataFrame([{"seed": 0, "round": 5} | record]), (0.0, 0.5, 1.0), 2)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002  the global generator is what must stay untouched
+    fig = pictures.rewards(results.reward_medians(clients), clients, results.rank_correlations(clients), 5)
+    fig.canvas.draw()
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    plt.close(fig)
+
+
 def test_tallies_sort_clients_by_alpha_and_give_the_mean_alpha_of_each_interval():
     frame = pd.DataFrame(
         {

@@ -504,7 +504,7 @@ def test_every_reading_is_judged_and_the_first_decides(load, tmp_path):
         ("as printed", "contradicted"),
         ("mended", "reproduced"),
     ]
-    assert line["note"] == "Read as 'as printed'. Other readings: mended: reproduced."
+    assert line["note"] == "Read as 'as printed'. Other readings. Reproduced: mended."
 
 
 def test_a_reading_may_have_needs_of_its_own(load, tmp_path):

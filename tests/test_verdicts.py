@@ -116,6 +116,19 @@ def test_exact_and_near_and_average_claims_say_so():
     assert verdicts.weighed(claim("toy/claim", "undecided", ROWS[-1:])) == ""
 
 
+def test_other_readings_are_listed_by_verdict_and_not_said_twice():
+    told = [("as printed", "undecided"), ("tuned, late", "reproduced"), ("mended", "contradicted"), ("x", "reproduced")]
+    readings = [{"reading": reading, "verdict": verdict} for reading, verdict in told]
+    said = ledger.said_otherwise(readings)
+    assert said == "Other readings. Reproduced: tuned, late; x. Contradicted: mended."
+    text = verdicts.account(CLAIM | {"readings": readings, "note": f"Read as 'as printed'. {said}"})
+    assert text.split("\n\n")[-3:] == [
+        "Read as 'as printed'.",
+        "Other readings:",
+        "- **✓ reproduced** as: tuned, late; x\n- **✗ contradicted** as: mended",
+    ]
+
+
 def test_a_hundred_numbers_of_other_settings_are_one_quiet_line():
     apart = [cell(f"FedAvg, {at}", 90, 70.0, None, "not comparable", "rounds 6, printed 500") for at in range(100)]
     table = printed("toy/table2", "table", apart)

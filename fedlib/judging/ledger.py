@@ -82,10 +82,12 @@ __all__ = [
     "label",
     "load",
     "measured",
+    "otherwise",
     "overall",
     "papers",
     "printed",
     "printed_range",
+    "said_otherwise",
     "sources",
     "write",
     "write_evidence",
@@ -185,11 +187,22 @@ def _claim(entry: Entry, report: Path) -> dict[str, Any]:
         return lines[first]
     shared = ("verdict", "measured", "effect", "interval", "counts", "comparisons", "needs")
     told = [{"reading": reading} | {key: line[key] for key in shared if key in line} for reading, line in lines.items()]
-    said = "; ".join(f"{reading}: {lines[reading]['verdict']}" for reading in others)
-    return lines[first] | {
-        "readings": told,
-        "note": _join(f"Read as {first!r}.", lines[first]["note"], f"Other readings: {said}."),
-    }
+    note = _join(f"Read as {first!r}.", lines[first]["note"], said_otherwise(told))
+    return lines[first] | {"readings": told, "note": note}
+
+
+def otherwise(readings: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """The readings of a line but the first, which decides: verdict -> their names."""
+    groups: dict[str, list[str]] = {}
+    for reading in readings[1:]:
+        groups.setdefault(reading["verdict"], []).append(reading["reading"])
+    return groups
+
+
+def said_otherwise(readings: Sequence[dict[str, Any]]) -> str:
+    """The sentences of a note about readings but the first; empty where there is one."""
+    told = [f"{verdict.capitalize()}: {'; '.join(names)}." for verdict, names in otherwise(readings).items()]
+    return _join("Other readings.", *told) if told else ""
 
 
 def sources(entry: Entry) -> set[str]:

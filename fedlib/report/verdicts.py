@@ -132,7 +132,8 @@ def account(line: dict[str, Any]) -> str:
     if line["verdict"] == ledger.NOT_COMPARABLE and line["cells"]:
         return f"`{line['id']}`: {quiet(line)}"
     said = [f"{marked(line['verdict'])} `{line['id']}` {line['statement']}", " ".join(filter(None, _outcome(line)))]
-    said += ["\n".join(f"- {lack}" for lack in lacking(line)), remark(line), quiet(line) if line["cells"] else ""]
+    said += ["\n".join(f"- {lack}" for lack in lacking(line)), remark(line), other_readings(line)]
+    said += [quiet(line) if line["cells"] else ""]
     return "\n\n".join(filter(None, said))
 
 
@@ -167,9 +168,15 @@ def _listed(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def other_readings(line: dict[str, Any]) -> str:
+    """What a claim would be read otherwise: a list item per verdict; empty if it has one reading."""
+    told = [f"- {marked(word)} as: {'; '.join(names)}" for word, names in ledger.otherwise(line["readings"]).items()]
+    return "\n".join(["Other readings:", "", *told]) if told else ""
+
+
 def remark(line: dict[str, Any]) -> str:
-    """The note of a line without what `lacking` and `quiet` already say."""
-    note = line["note"]
+    """The note of a line without what `lacking`, `other_readings` and `quiet` already say."""
+    note = line["note"].replace(ledger.said_otherwise(line["readings"]), "")
     for need in line["needs"]:
         note = note.replace(ledger.lack(need), "")
     reasons = "; ".join(

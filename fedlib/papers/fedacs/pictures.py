@@ -124,7 +124,7 @@ def rewards(groups: pd.DataFrame, clients: pd.DataFrame, rho: pd.DataFrame, roun
     left.set(xlabel="communication round", ylabel="reward", title="median and range")
     fig.legend(*left.get_legend_handles_labels(), title="group and its alpha", loc="outside lower center", ncols=6)
     chosen = clients[(clients["seed"] == first) & (clients["round"] == round)]
-    seaborn.stripplot(chosen, x="alpha", y="reward", hue="alpha", palette="viridis", legend=False, ax=middle)
+    seaborn.swarmplot(chosen, x="alpha", y="reward", hue="alpha", palette="viridis", legend=False, ax=middle)
     middle.set(title=f"each client in round {round}")
     for _, of_seed in rho.groupby("seed"):
         right.plot(of_seed["round"], of_seed["rho"], color=COLOURS[0], marker="o", markersize=4)
