@@ -96,6 +96,17 @@ def test_terminal_accuracy_is_the_mean_of_the_last_rounds():
     assert results.terminal(frame, ["method"], 10)["accuracy"].tolist() == [pytest.approx(0.5)]
 
 
+def test_a_run_that_ends_at_guessing_has_broken_down_whatever_it_reached_before():
+    rows = [("sound", 0, 0.1, 2.3), ("sound", 5, 0.4, 1.7), ("lost", 0, 0.11, 2.3), ("lost", 5, 0.3, 1.9)]
+    rows += [("lost", 10, 0.1, np.nan), ("slow", 5, 0.125, 2.2)]
+    frame = pd.DataFrame(rows, columns=["method", "round", "accuracy", "loss"]).assign(environment="uniform", seed=1)
+    lost = results.broken_down(frame, 900)  # guessing scores 10% with a standard error of one point
+    assert lost["method"].tolist() == ["lost", "slow"]
+    assert lost["best"].tolist() == [0.3, 0.125]
+    assert np.isnan(lost["loss"][0]) and lost["accuracy"][0] == 0.1
+    assert results.broken_down(frame, 10000)["method"].tolist() == ["lost"]
+
+
 def test_a_summary_has_the_median_no_spread_of_one_seed_and_a_dash_for_what_was_not_measured():
     rounds = {"a": [4.0, 6.0, 11.0], "b": [np.nan], "c": [5.0, 7.0]}
     rows = [(name, seed, value) for name, values in rounds.items() for seed, value in enumerate(values)]
@@ -432,6 +443,12 @@ def test_inputs_and_optimiser_are_those_of_the_released_code():
     assert (run.options["momentum"], run.options["weight_decay"]) == (0.5, 5e-4)
 
 
+def test_beginnings_are_the_first_rounds_of_runs_as_long_as_the_others():
+    (beginning,) = experiments.beginnings(SETTING, "few-class", ["FedACS"], 20, range(7, 8))
+    whole = experiments.run(SETTING, "few-class", "FedACS", 7, tally=False)
+    assert beginning == replace(whole, rounds=20)
+
+
 def test_equally_many_clients_take_part_however_many_there_are():
     runs = experiments.client_counts(SETTING, [50, 100, 200], range(1))
     assert [run.options["participation"] * run.federation["clients"] for run in runs] == [10, 10, 10]
@@ -569,6 +586,18 @@ def test_an_even_draw_takes_poisoners_at_every_fixed_model_alike(folders):
     assert list(found) == ["selector", "condition", "share", "accuracy"] and len(found) == 2 * 3
     assert len(set(found[found["selector"] == "baseline"]["share"])) == 1, "it does not look at the model"
     assert len(set(found["accuracy"])) == 1 and found["accuracy"].iloc[0] > 1 / 3
+
+
+def test_a_breakdown_is_told_client_by_client_and_a_sound_run_has_none(folders):
+    problem = TOY | {"network": "mlp200"}
+    assert experiments.breakdown(problem, "fedacs", LOCAL, rounds=5, seed=0).empty
+    told = experiments.breakdown(problem, "fedacs", LOCAL | {"lr": 1e4}, rounds=5, seed=0)
+    assert set(told["round"]) == {1} and told["client"].nunique() == 2  # a quarter of eight clients
+    assert told["loop"].value_counts().to_dict() == dict.fromkeys(
+        ["compiled", "readable", "nudged, 1", "nudged, 2", "nudged, 3"], 2
+    )
+    moved = told.pivot(index="client", columns="loop", values="moved")
+    np.testing.assert_allclose(moved["compiled"], moved["readable"], rtol=1e-3)
 
 
 def test_the_drawn_poisoners_are_those_of_the_federation(folders):

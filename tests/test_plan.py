@@ -54,7 +54,7 @@ COUNTS: dict[str, dict[str, int]] = {
     "desk": {
         "acfmo.mnist": 4 * 9 * 6 * 2 + 5 * 4 * (9 + 2 * 5 + 9 + 9) + 5 * 2 * 9 + 5 * 4 * 3,
         "fedacs.skewness": 5 * 4 + 5 + 5 * 3,
-        "fedacs.comparison": 5 * (1 + 4 * 2 + 4 * 3) + 5 * (3 + 1) + 3 + 5 * 4 + (5 * 6 + 1),
+        "fedacs.comparison": 5 * (1 + 4 * 2 + 4 * 3) + 20 * 2 + 5 * (3 + 1) + 3 + 5 * 4 + (5 * 6 + 1),
         "fedacs.bandit": 5 * 2 + 3 * 4 + 5 * 3 + 5 * 2,
         # four points, two in the final (no grid is extended), two further seeds; A and B; one rate; devices alike;
         # printed rate; C; width

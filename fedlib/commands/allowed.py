@@ -102,7 +102,7 @@ COUNTS = (
     *("race_rounds", "long_rounds", "schedule", "check_epochs", "watch_rounds", "early"),
     *("second_rounds", "wide_rounds", "printed_rounds", "rate_rounds", "rate_every", "rate_participants"),
     *("poison_rounds", "fixed_rounds", "rehearsal_rounds", "reward_round", "stops", "restart", "ban"),
-    *("final_rounds", "full_rounds", "fastest_rounds"),
+    *("final_rounds", "full_rounds", "fastest_rounds", "further_rounds"),
     *("every", "cnn_every", "last", "final_last", "full_last"),
     *("devices", "share_devices", "crowd_devices", "device_counts", "clients", "client_counts", "kappa", "poisoners"),
     *("participants",),

@@ -177,3 +177,8 @@ def race(ours: pd.DataFrame, theirs: pd.DataFrame, ratio: float = 1.0) -> Race:
         theirs_short=int((arrived["arrived_ours"] & ~arrived["arrived_theirs"]).sum()),
         both_short=int((~arrived.any(axis=1)).sum()),
     )
+
+
+def beyond_guessing(share: float, test_images: int) -> float:
+    """The accuracy of guessing, right this often on average, plus three standard errors with this many test images."""
+    return share + 3 * sqrt(share * (1 - share) / test_images)

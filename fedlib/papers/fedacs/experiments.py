@@ -19,6 +19,7 @@ from fedlib.algorithms.algorithm import State, mean_by_size, scores_on_test_set
 from fedlib.algorithms.cmfl import relevance
 from fedlib.algorithms.fedacs import FedACS
 from fedlib.algorithms.randomclients import RandomClients, sizes
+from fedlib.engine import readable
 from fedlib.problem.federation import Federation, draw_poisoners, federate
 from fedlib.problem.streams import generator
 from fedlib.runs import study
@@ -153,6 +154,68 @@ def _held_out(setting: PopulationSetting, arguments: dict[str, Any]) -> dict[str
     holders = max(1.0, setting.clients * setting.samples / IMAGES)
     share = round(1 - (1 - HELD_OUT) ** (1 / holders), 4)
     return arguments | {"test_samples": None, "validation_share": share}
+
+
+# Runs that break down. A client with one or two classes may be at the edge of stability while the model is young.
+
+BROKEN = 10.0  # a model this many times as long as the first one has broken down
+BREAKDOWN = ("round", "client", "alpha", "loop", "moved")
+NUDGES = 3  # starts that differ from the received model by one rounding error per weight
+
+
+def beginnings(setting: PopulationSetting, environment: str, methods: list[str], rounds: int, seeds: range) -> list[Run]:
+    """The first rounds of runs as long as the others."""
+    runs = [run(setting, environment, method, seed, tally=False) for seed in seeds for method in methods]
+    return [replace(beginning, rounds=rounds) for beginning in runs]
+
+
+@computation
+def breakdown(federation: dict, algorithm: str, options: dict, rounds: int, seed: int) -> pd.DataFrame:
+    """How far each participant moves in the round in which the model breaks down: by the compiled loop, by the readable
+    one, which makes the same sums in another order, and by the compiled one from nudged starts.
+
+    One row per client and loop; none if the model holds for all these rounds.
+    """
+    built, method = federate(**federation, seed=seed), create(algorithm, **options)
+    assert isinstance(method, RandomClients)
+    state = method.init(built)
+    longest = BROKEN * float(state["weights"].norm())
+    for round in range(1, rounds + 1):
+        after = method.round(built, state, round)
+        if not float(after["weights"].norm()) <= longest:  # not a number counts as broken, too
+            return _moves(built, method, state, round)
+        state = after
+    return pd.DataFrame(columns=list(BREAKDOWN))
+
+
+def breakdowns(setting: PopulationSetting, lost: pd.DataFrame, rounds: int) -> pd.DataFrame:
+    """`breakdown` of each of these runs, given by environment, method and seed, in its first rounds."""
+    parts = [pd.DataFrame(columns=["environment", "method", "seed", *BREAKDOWN])]
+    for environment, method, seed in lost[["environment", "method", "seed"]].itertuples(index=False):
+        broken = run(setting, environment, method, seed)
+        told = breakdown(broken.federation, broken.algorithm, broken.options, rounds, seed)
+        parts.append(told.assign(environment=environment, method=method, seed=seed))
+    full = [part for part in parts if len(part)]
+    return pd.concat(full, ignore_index=True) if full else parts[0]
+
+
+def _moves(built: Federation, method: RandomClients, state: State, round: int) -> pd.DataFrame:
+    clients, start, work = method.choose(built, state, round), state["weights"], method.work(round)
+    ends = {
+        "compiled": engine.train(built, engine.Cohort(clients, start), work, round).weights,
+        "readable": readable.train(built, engine.Cohort(clients, start), work, round).weights,
+    }
+    for number in range(1, NUDGES + 1):
+        signs = generator(built.seed, "nudge", round, number).choice([-1.0, 1.0], len(start)).astype(np.float32)
+        nudged = torch.nextafter(start, start + torch.from_numpy(signs))
+        ends[f"nudged, {number}"] = engine.train(built, engine.Cohort(clients, nudged), work, round).weights
+    alphas = skewness.true_alphas(built)[clients]
+    moved = {loop: (weights - start).norm(dim=1).numpy() for loop, weights in ends.items()}
+    parts = [
+        pd.DataFrame({"round": round, "client": clients, "alpha": alphas, "loop": loop, "moved": far})
+        for loop, far in moved.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def observed_alphas(clients: int, seed: int) -> list[float]:

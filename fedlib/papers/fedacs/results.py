@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 
 from fedlib.judging import curves
+from fedlib.judging.statistics import beyond_guessing
 from fedlib.report import show
 
 BASELINE = "baseline"
+GUESSING = 0.1  # the mean accuracy of guessing one of CIFAR-10's classes
 
 
 def summary(
@@ -46,6 +48,30 @@ def terminal(frame: pd.DataFrame, keys: list[str], last: int, columns: tuple[str
     """One row per run: means over the measured rounds among its `last` rounds."""
     frame = frame[frame["round"] > frame["round"].max() - last]
     return frame.groupby([*keys, "seed"], sort=False)[list(columns)].mean().reset_index()
+
+
+def broken_down(frame: pd.DataFrame, test_images: int) -> pd.DataFrame:
+    """The runs that end at the level of guessing: their best and their last accuracy, and their last loss."""
+    keys = ["environment", "method", "seed"]
+    best = frame.groupby(keys, sort=False)["accuracy"].max().rename("best").reset_index()
+    last = frame.sort_values("round").groupby(keys).tail(1)
+    ends = best.merge(last[[*keys, "accuracy", "loss"]], on=keys)
+    return ends[ends["accuracy"] <= beyond_guessing(GUESSING, test_images)].reset_index(drop=True)
+
+
+def farthest(moves: pd.DataFrame, most: int) -> pd.DataFrame:
+    """For reading: of each broken run the clients that move the farthest, by loop."""
+    keys = ["environment", "method", "seed", "round", "client", "alpha"]
+    table = moves.pivot(index=keys, columns="loop", values="moved")[moves["loop"].unique()]
+    by_run = table.assign(far=table.max(axis=1)).sort_values("far", ascending=False).groupby(keys[:3], sort=False)
+    return by_run.head(most).drop(columns="far")
+
+
+def breakdown_counts(frame: pd.DataFrame, test_images: int) -> pd.DataFrame:
+    """For reading: how many runs of each method there are, and how many of them end at the level of guessing."""
+    runs = frame.groupby("method", sort=False)["seed"].nunique()
+    lost = broken_down(frame, test_images).groupby("method")["seed"].nunique()
+    return pd.DataFrame({"runs": runs, "at the level of guessing": lost.reindex(runs.index, fill_value=0)})
 
 
 def losses_by_skew(ends: pd.DataFrame, value: str = "accuracy") -> pd.DataFrame:

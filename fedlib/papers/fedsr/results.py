@@ -12,7 +12,7 @@ from fedlib.algorithms.algorithm import Algorithm
 from fedlib.algorithms.fedsr import FedSR
 from fedlib.algorithms.hierfavg import HierFAVG
 from fedlib.algorithms.ring import Ring
-from fedlib.judging import ledger, transfers
+from fedlib.judging import ledger, statistics, transfers
 from fedlib.judging.curves import rounds_to
 from fedlib.judging.statistics import estimate
 from fedlib.papers.fedsr.experiments import (
@@ -54,8 +54,7 @@ def guess_level(data_set: str) -> float:
 
 def beyond_guessing(data_set: str, test_images: int) -> float:
     """The accuracy of guessing plus three standard errors with this many test images."""
-    share = guess_level(data_set)
-    return share + 3 * float(np.sqrt(share * (1 - share) / test_images))
+    return statistics.beyond_guessing(guess_level(data_set), test_images)
 
 
 def learnt(rows: pd.DataFrame) -> pd.DataFrame:
