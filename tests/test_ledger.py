@@ -291,9 +291,9 @@ def cell(printed, measured: list[float], rounding: float = 1.0, deviation: float
         ("87..89", 88.0, "matches"),
         ("87..89", 90.5, "differs (ours higher)"),
         ("87..89", 85.5, "differs (ours lower)"),
-        ("<85", 20.0, "matches"),
+        ("<85", 20.0, "within bound"),
         ("<85", 86.5, "differs (ours higher)"),
-        (">85", 99.0, "matches"),
+        (">85", 99.0, "within bound"),
         (">85", 83.5, "differs (ours lower)"),
     ],
 )
@@ -363,6 +363,8 @@ def test_blocks_are_compared_on_the_rows_they_ask_for_and_in_their_own_setting()
     [
         (["matches", "matches"], "matches"),
         (["matches", "not run"], "matches"),
+        (["within bound", "matches"], "matches"),
+        (["within bound", "not comparable"], "within bound"),
         (["matches", "undecided", "not comparable"], "undecided"),
         (["matches", "differs (ours lower)", "undecided"], "differs"),
         (["differs (ours higher)", "not comparable"], "differs"),
@@ -408,7 +410,7 @@ def test_a_figure_with_printed_numbers_is_compared_cell_by_cell(toy, tmp_path):
     assert line["reported"] == {"Ours, 5": 94, "Ours, 10": "95..96", "Theirs, 5": "<85"}
     assert line["measured"] == pytest.approx({"Ours, 5": 94.5, "Ours, 10": 96.5, "Theirs, 5": 80.5})
     assert [one["label"] for one in line["cells"]] == ["Ours, 5", "Ours, 10", "Theirs, 5"], "a blank is not compared"
-    assert line["counts"]["of"] == 3 and line["counts"]["matches"] == 1 and line["counts"]["undecided"] == 2
+    assert line["counts"]["of"] == 3 and line["counts"]["within bound"] == 1 and line["counts"]["undecided"] == 2
 
 
 def test_in_another_setting_no_number_is_judged_and_the_note_says_why(toy, tmp_path):

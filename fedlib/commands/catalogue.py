@@ -4,7 +4,6 @@
 """
 
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -68,9 +67,8 @@ def regenerates(entries: Iterable[ledger.Entry], notebook: Notebook) -> str:
 
 def printed(entries: Iterable[ledger.Entry]) -> str:
     """The paper's figures and tables among the entries, parts of them as the whole: "Figs. 1-4, Tables 2, 3"."""
-    names = [entry.id.split("/")[1] for entry in entries if entry.kind in ledger.DRAWN and not entry.ours]
-    matches = [match for name in names if (match := re.match(r"(fig|table)-?(\d+)", name))]
-    numbers = {kind: sorted({int(match[2]) for match in matches if match[1] == kind}) for kind in ("fig", "table")}
+    drawn = [ledger.in_print(entry.id) for entry in entries if entry.kind in ledger.DRAWN and not entry.ours]
+    numbers = {kind: sorted({place[1] for place in drawn if place and place[0] == kind}) for kind in ("fig", "table")}
     words = {"fig": ("Fig.", "Figs."), "table": ("Table", "Tables")}
     named = {words[kind][len(listed) > 1]: ranges(listed) for kind, listed in numbers.items() if listed}
     return ", ".join(f"{word} {', '.join(listed)}" for word, listed in named.items())

@@ -355,6 +355,16 @@ def _bounds(cell: float | str) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def in_print(id: str) -> tuple[str, int] | None:
+    """Which of the paper's figures or tables an entry belongs to: fedgs/table2-rates -> ("table", 2); None: to none.
+
+    >>> in_print("fedacs/fig6b"), in_print("fedacs/variants")
+    (('fig', 6), None)
+    """
+    numbered = re.match(r"(fig|table)-?(\d+)", id.split("/", 1)[-1])
+    return (numbered[1], int(numbered[2])) if numbered else None
+
+
 def label(id: str) -> str:
     """acfmo/fig1 -> Fig. 1, fedgs/table2-rates -> Table 2 rates, acfmo/claim-best-mnist -> Claim best mnist."""
     name = id.split("/", 1)[-1]

@@ -25,14 +25,15 @@ What a paper prints is in `papers/<paper>/paper.yaml` (`entries`). A report fold
                             what keeps a number from being compared
     printed_in              "%", "s", "rounds": the unit of the printed numbers
 
-Verdicts. Claims: reproduced, contradicted, undecided, not judged at this scale. Printed numbers: matches, differs (ours
-higher), differs (ours lower), undecided; not comparable if the run is not in the printed setting, or if no number is
-given because not every run has one. A whole table: the first of differs, undecided, matches, not comparable that any of
-its numbers has. Audits: holds, does not hold. Figures without printed numbers: regenerated; schematics: redrawn.
-Anything without numbers in the report: not run.
+Verdicts. Claims: reproduced, contradicted, undecided, not judged at this scale. Printed numbers: matches, within bound
+(print gives no more than a bound), differs (ours higher), differs (ours lower), undecided; not comparable if the run is
+not in the printed setting, or if no number is given because not every run has one. A whole table: the first of differs,
+undecided, matches, within bound, not comparable that any of its numbers has. Audits: holds, does not hold. Figures
+without printed numbers: regenerated; schematics: redrawn. Anything without numbers in the report: not run.
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -53,6 +54,7 @@ from fedlib.judging.entries import (
     LedgerError,
     Paper,
     PrintedBlock,
+    in_print,
     known_as,
     label,
     load,
@@ -77,6 +79,7 @@ __all__ = [
     "PrintedBlock",
     "compare",
     "data_file",
+    "in_print",
     "judge",
     "known_as",
     "label",
@@ -98,7 +101,8 @@ NOT_COMPARABLE = "not comparable"
 NOT_RUN = "not run"
 HIGHER, LOWER = "differs (ours higher)", "differs (ours lower)"
 INCOMPLETE = "not every run has a number"  # why a printed number in our setting cannot be compared
-DECIDED = ("matches", HIGHER, LOWER, "undecided")  # of printed numbers that could be compared
+BOUND = "within bound"  # print gives a bound alone, such as "<90"
+DECIDED = ("matches", BOUND, HIGHER, LOWER, "undecided")  # of printed numbers that could be compared
 CELL_VERDICTS = (*DECIDED, NOT_COMPARABLE, NOT_RUN)
 
 
@@ -369,13 +373,16 @@ def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, tolerance: fl
 
 
 def _against(reported: float | str, tolerance: float, interval: tuple[float, float] | None) -> str:
-    """Two one-sided tests: our 90% interval lies within the tolerance of the printed value, beyond it, or neither."""
+    """Two one-sided tests: our 90% interval lies within the tolerance of the printed value, beyond it, or neither.
+
+    To lie within a bound says less than to match a number.
+    """
     low, high = printed_range(reported)
     low, high = low - tolerance - 1e-12, high + tolerance + 1e-12
     if interval is None:
         return "undecided"
     if low <= interval[0] and interval[1] <= high:
-        return "matches"
+        return "matches" if math.isfinite(low + high) else BOUND
     return HIGHER if interval[0] > high else LOWER if interval[1] < low else "undecided"
 
 
@@ -383,7 +390,7 @@ def overall(verdicts: Sequence[str]) -> str:
     """The verdict of a whole figure or table: the worst that its comparable numbers have."""
     if any(verdict in (HIGHER, LOWER) for verdict in verdicts):
         return "differs"
-    return next((word for word in ("undecided", "matches", NOT_COMPARABLE) if word in verdicts), NOT_RUN)
+    return next((word for word in ("undecided", "matches", BOUND, NOT_COMPARABLE) if word in verdicts), NOT_RUN)
 
 
 # A report

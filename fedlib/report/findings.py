@@ -18,6 +18,7 @@ from fedlib.report.verdicts import LOOKS, PLURALS
 BEGIN, END = "<!-- findings: written by `python -m fedlib findings` -->", "<!-- end of findings -->"
 COLUMNS = ("claim", "ours", "audit")  # what the paper claims, what only we ask, audits of what it says
 FEATURED, PICTURE = "acfmo", "docs/finding.png"  # the paper whose picture README.md shows, and where it lies
+ANSWERS = {"reproduced": "Mostly yes", "contradicted": "Mostly no", "undecided": "Neither"}
 OPEN = "Not decided yet: its long runs are not on record, and its pages show the quick scale."
 
 
@@ -31,6 +32,19 @@ def sentence(outputs: Iterable[dict[str, Any]]) -> str:
     """The findings among outputs, the one that leads before the others; "" where none was said."""
     told = [(not about.get("leads"), text) for about, text in marks(outputs) if about.get("role") == "finding"]
     return " ".join(text for _, text in sorted(told, key=itemgetter(0)))
+
+
+def in_a_word(verdicts: Counter[str]) -> str:
+    """The answer that most of a paper's judged claims give; "" where none is judged.
+
+    >>> in_a_word(Counter({"reproduced": 7, "contradicted": 1, "not judged at this scale": 16}))
+    'Mostly yes, where judged'
+    """
+    judged = verdicts["reproduced"] + verdicts["contradicted"] + verdicts["undecided"]
+    if not judged:
+        return ""
+    most = next((word for word in ANSWERS if 2 * verdicts[word] > judged), "undecided")
+    return ANSWERS[most] + (", where judged" if verdicts[ledger.NOT_JUDGED] > judged else "")
 
 
 def picture(root: Path, paper: str) -> tuple[bytes, str]:
@@ -87,7 +101,7 @@ def _row(folder: Path, paper: str, notebooks: list[Notebook], decided: bool) -> 
     columns = {entry.id: column_of(entry.kind, entry.ours) for entry in ledger.load(paper).entries}
     counts = [Counter(verdict for id, verdict in verdicts.items() if columns[id] == column) for column in COLUMNS]
     told = [", ".join(_counted(verdict, count[verdict]) for verdict in LOOKS if count[verdict]) for count in counts]
-    return f"| {link} | {' '.join(sentence(saved).split())} | {' | '.join(told)} |"
+    return f"| {link} | **{in_a_word(counts[0])}.** {' '.join(sentence(saved).split())} | {' | '.join(told)} |"
 
 
 def column_of(kind: str, ours: bool) -> str:

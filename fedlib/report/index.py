@@ -107,7 +107,7 @@ def _card(folder: Path, number: int, name: str, entries: list[dict[str, Any]], p
         "facts": facts,
         "marker": Markup(_marker(number)),
         "pages": of_pages,
-        "finding": Markup(markdown2html_mistune(_finding(of_pages))),
+        "finding": Markup(markdown2html_mistune(_finding(of_pages, of_paper))),
         "drawn": len(drawn),
         "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
         "compared": _counts(entry["verdict"] for entry in drawn if entry["cells"]),
@@ -124,11 +124,13 @@ def _group(entry: dict[str, Any]) -> str:
     return OURS if column == "ours" else column
 
 
-def _finding(pages: list[Page]) -> str:
+def _finding(pages: list[Page], entries: list[dict[str, Any]]) -> str:
     """What the pages of a paper say was found; at quick scale, that nothing is decided yet."""
     if any(page.about.get("scale") == "quick" for page in pages):
         return findings.OPEN
-    return findings.sentence(output for page in pages for output in page.findings)
+    told = findings.sentence(output for page in pages for output in page.findings)
+    word = findings.in_a_word(Counter(entry["verdict"] for entry in entries if _group(entry) == "claim"))
+    return f"**{word}.** {told}" if word and told else told
 
 
 def _folded(drawn: list[dict[str, Any]], facts: ledger.Paper | None) -> list[list[dict[str, Any]]]:
@@ -198,6 +200,7 @@ def _row(folder: Path, entry: dict[str, Any], pages: list[Page]) -> dict[str, An
         "lacking": verdicts.lacking(entry),
         "quiet": verdicts.quiet(entry),
         "remark": verdicts.remark(entry),
+        "otherwise": ledger.otherwise(entry["readings"]),
         "search": " ".join(searched).lower(),
     }
 
@@ -215,9 +218,15 @@ def _glance(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _totals(entries: list[dict[str, Any]], pages: list[Page]) -> dict[str, Any]:
     drawn = [entry for entry in entries if entry["kind"] in ledger.DRAWN]
+    ours = [entry for entry in drawn if entry["ours"] or ledger.in_print(entry["id"]) is None]
+    places: dict[tuple, list[str | None]] = {}
+    for entry in drawn:
+        if entry not in ours:
+            places.setdefault((entry["paper"], ledger.in_print(entry["id"])), []).append(_link(entry["id"], pages))
     return {
-        "drawn": len(drawn),
-        "regenerated": sum(_link(entry["id"], pages) is not None for entry in drawn),
+        "printed": len(places),
+        "regenerated": sum(any(links) for links in places.values()),
+        "added": sum(_link(entry["id"], pages) is not None for entry in ours),
         "kinds": sorted({_group(entry) for entry in entries}),
         "verdicts": [verdict for verdict, _ in _counts(entry["verdict"] for entry in entries)],
         "failed": [page for page in pages if page.about.get("error")],

@@ -29,6 +29,11 @@ LOOKS = {
         "The runs are too short, too small or too few to judge it; the needs say why.",
     ),
     "matches": ("good", "=", "The printed number lies within the stated tolerance of ours."),
+    "within bound": (
+        "calm",
+        "≤",
+        "Print gives a bound alone, and ours lies within it; how near print was, it does not say.",
+    ),
     "differs": ("bad", "≠", "Some of its printed numbers differ from ours."),
     "differs (ours higher)": ("bad", "▲", "Ours is higher than the printed number, beyond chance."),
     "differs (ours lower)": ("bad", "▼", "Ours is lower than the printed number, beyond chance."),
@@ -44,7 +49,8 @@ LOOKS = {
     "redrawn": ("calm", "✎", "A diagram, redrawn."),
     "not run": ("calm", "…", "Its numbers are not in this report."),
 }
-PLURALS = {"holds": "hold", "does not hold": "do not hold", "matches": "match"}
+PLURALS = {"holds": "hold", "does not hold": "do not hold", "matches": "match", "differs": "differ"}
+PLURALS |= {word: word.replace("differs", "differ") for word in (ledger.HIGHER, ledger.LOWER)}
 QUANTIFIED = {"all": "all must hold", "most": "more than half must hold", "average": "the average decides"}
 
 

@@ -227,17 +227,16 @@ def _printed_lead_ranges(figure: str) -> dict[tuple[int, str], tuple[float, floa
     return ranges
 
 
-def printed_leads_over_the_strongest(figure: str) -> tuple[float, float]:
-    """Least and largest lead in points that the paper prints over the strongest rivals, at any level."""
+def printed_mean_lead(figure: str) -> tuple[float, float]:
+    """The printed lead in points over the strongest rivals, averaged over these and over levels: from, to."""
     ranges = [ends for (_, rival), ends in _printed_lead_ranges(figure).items() if rival in STRONGEST]
-    return min(least for least, _ in ranges), max(most for _, most in ranges)
+    return float(np.mean([least for least, _ in ranges])), float(np.mean([most for _, most in ranges]))
 
 
 def leads_as_printed(ahead: pd.DataFrame, figure: str) -> int:
     """How many of the mean leads, one for each reading and set of step sizes, lie in the printed range."""
-    least, most = printed_leads_over_the_strongest(figure)
     points = 100 * mean_leads(ahead).groupby(["reading", "rates"])["lead"].mean()
-    return int(points.between(least, most).sum())
+    return int(points.between(*printed_mean_lead(figure)).sum())
 
 
 def in_points(differences: pd.Series) -> str:

@@ -163,7 +163,9 @@ BREAKDOWN = ("round", "client", "alpha", "loop", "moved")
 NUDGES = 3  # starts that differ from the received model by one rounding error per weight
 
 
-def beginnings(setting: PopulationSetting, environment: str, methods: list[str], rounds: int, seeds: range) -> list[Run]:
+def beginnings(
+    setting: PopulationSetting, environment: str, methods: list[str], rounds: int, seeds: range
+) -> list[Run]:
     """The first rounds of runs as long as the others."""
     runs = [run(setting, environment, method, seed, tally=False) for seed in seeds for method in methods]
     return [replace(beginning, rounds=rounds) for beginning in runs]
