@@ -1,6 +1,7 @@
 """What was found of each paper: the table at the top of README.md, and the sentence on a paper's card."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,18 @@ def test_the_table_is_replaced_and_nothing_else():
 def test_the_command_takes_no_words(tmp_path: Path, capsys: pytest.CaptureFixture):
     assert main(["findings", "paper=acfmo"], tmp_path) == 2
     assert "it takes no settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("counts", "word"),
+    [
+        ({"reproduced": 3, "contradicted": 12, "undecided": 4}, "Mostly no"),
+        ({"reproduced": 14, "contradicted": 2, "undecided": 4}, "Mostly yes"),
+        ({"reproduced": 7, "contradicted": 1, "not judged at this scale": 16}, "Mostly yes, where judged"),
+        ({"reproduced": 2, "contradicted": 2}, "Neither"),
+        ({"reproduced": 1, "undecided": 2}, "Neither"),
+        ({"not judged at this scale": 9}, ""),
+    ],
+)
+def test_the_word_before_a_finding_is_that_of_most_judged_claims(counts, word):
+    assert findings.in_a_word(Counter(counts)) == word
