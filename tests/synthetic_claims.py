@@ -70,6 +70,10 @@ def _above(entry: Entry, options: dict[str, Any], supports: bool) -> list[dict[s
     ]
 
 
+def _below(entry: Entry, options: dict[str, Any], supports: bool) -> list[dict[str, Any]]:
+    return _above(entry, options, not supports)
+
+
 def _near(entry: Entry, options: dict[str, Any], supports: bool) -> list[dict[str, Any]]:
     assert entry.margin is not None
     sides = options.get("among") or [options["first"], *options["others"]]
@@ -121,6 +125,7 @@ def _ratio(entry: Entry, options: dict[str, Any], supports: bool) -> list[dict[s
 
 MAKERS = {
     "above": _above,
+    "below": _below,
     "near": _near,
     "flat": _near,
     "rises": _rises,

@@ -309,6 +309,11 @@ def test_noise_makes_a_match_harder_and_not_easier():
     assert cell(90, [92.0, 92.1, 91.9, 92.0])["verdict"] == "differs (ours higher)"
 
 
+def test_a_mean_without_the_runs_that_have_no_number_is_not_compared():
+    found = cell(90, [90.0, 90.1, 89.9, float("nan")])
+    assert (found["verdict"], found["why"], found["n"]) == ("not comparable", ledger.INCOMPLETE, 3)
+
+
 def test_a_noisier_row_has_a_wider_tolerance():
     rows = {"Ours": [90], "Theirs": [90]}
     block = ledger.PrintedBlock("method", {"share": [5]}, rows, deviations={"Theirs": 1.0})

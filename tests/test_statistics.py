@@ -187,7 +187,7 @@ def test_a_side_that_falls_short_is_bounded_and_neither_is_no_comparison():
     theirs = times((15, True), (18, True), (21, False), (21, False))
     run = statistics.race(ours, theirs)
     assert run.differences.tolist() == [5, -3, 16]
-    assert (run.ours_short, run.theirs_short, run.both_short) == (1, 1, 1)
+    assert (run.ours_short, run.theirs_short, run.neither.tolist()) == (1, 1, [3])
 
 
 def test_a_ratio_is_judged_as_a_difference():

@@ -15,6 +15,7 @@ from inspect import signature
 from itertools import combinations, pairwise, product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedlib.judging.claims import Comparison
@@ -73,16 +74,36 @@ class Pairing:
         if first.empty or second.empty:
             return Comparison(label, near=near, blank="not run")
         if self.guess and all((side[self.value].mean() <= side[self.guess]).all() for side in (first, second)):
-            return Comparison(label, near=near, blank="not comparable", note="both at the level of guessing")
+            units = self.by_unit(first).index
+            return Comparison(
+                label, near=near, blank="not comparable", neither=units, note="both at the level of guessing"
+            )
         if self.reached:
             return self._race(label, first, second)
-        ours, theirs = self.by_unit(first), self.by_unit(second)
+        return self._difference(label, first, second, near)
+
+    def _difference(self, label: str, first: pd.DataFrame, second: pd.DataFrame, near: bool) -> Comparison:
+        """Unit by unit. An infinite number, the loss of a run that diverged, counts against its side; where a side has
+        no number there is nothing to compare."""
+        ours, theirs = self.by_unit(first).align(self.by_unit(second), join="inner")
+        told, our_end, their_end = ours.notna() & theirs.notna(), np.isinf(ours), np.isinf(theirs)
         gains = theirs - self.times * ours if self.lower_is_better else ours - self.times * theirs
-        gains = self._worst_inside(gains.dropna().sort_index(), near)
-        if gains.empty:
-            unpaired = ours.notna().any() and theirs.notna().any()
-            return Comparison(label, near=near, blank="not run" if unpaired else "not comparable")
-        return Comparison(label, gains, near=near, exact=self.exact)
+        gains = self._worst_inside(gains[told & ~our_end & ~their_end].sort_index(), near)
+        neither = self._units(ours.index[~told | (our_end & their_end)])
+        return Comparison(
+            label,
+            gains,
+            near=near,
+            exact=self.exact,
+            ours_short=int((told & our_end & ~their_end).sum()),
+            theirs_short=int((told & their_end & ~our_end).sum()),
+            neither=neither,
+            blank="" if len(gains) else "not comparable" if len(ours) else "not run",
+            note=_nothing_in(neither),
+        )
+
+    def _units(self, members: pd.Index) -> pd.Index:
+        return members.droplevel(self.in_every).unique() if self.in_every and len(members) else members
 
     def _race(self, label: str, first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
         sides = [
@@ -90,12 +111,18 @@ class Pairing:
             for side in (first, second)
         ]
         run = race(sides[0], sides[1], self.times)
-        if run.differences.empty:
-            note = f"neither arrived in {run.both_short} of the units" if run.both_short else ""
-            return Comparison(label, blank="not comparable" if run.both_short else "not run", note=note)
-        ours, theirs, both = run.ours_short, run.theirs_short, run.both_short
+        blank = "" if len(run.differences) else "not comparable" if len(run.neither) else "not run"
+        note = f"neither arrived in {len(run.neither)} of the units" if len(run.neither) else ""
         return Comparison(
-            label, run.differences, exact=self.exact, ours_short=ours, theirs_short=theirs, both_short=both
+            label,
+            run.differences,
+            exact=self.exact,
+            ours_short=run.ours_short,
+            theirs_short=run.theirs_short,
+            neither=run.neither,
+            bounds=len(run.neither) > 0,
+            blank=blank,
+            note=note,
         )
 
     def by_unit(self, side: pd.DataFrame, column: str | None = None) -> pd.Series:
@@ -125,6 +152,17 @@ def above(
     """`first` is better than each of `others`, at every level."""
     return [
         pairing.compare(_label(named(key, other), place), here[here[key] == first], here[here[key] == other])
+        for place, here in levels(frame, over)
+        for other in others
+    ]
+
+
+def below(
+    frame: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list, over: dict[str, Any]
+) -> list[Comparison]:
+    """Each of `others` is better than `first`, at every level."""
+    return [
+        pairing.compare(_label(named(key, other), place), here[here[key] == other], here[here[key] == first])
         for place, here in levels(frame, over)
         for other in others
     ]
@@ -165,36 +203,41 @@ def gap_grows(
 ) -> list[Comparison]:
     """The lead of `first` over the best of `others` grows from each level of an axis to the next.
 
-    The smaller of two numbers must be positive: how much the lead grows, and the lead itself. A shrinking deficit is
-    not a growing lead.
+    Two differences must be positive: how much the lead grows, and the lead that it grows to. A shrinking deficit is not
+    a growing lead.
     """
     ((axis, listed),) = along.items()
     leads = {level: _lead(frame[frame[axis] == level], pairing, key, first, others) for level in listed}
     comparisons = []
     for before, after in pairwise(listed):
         growth = (leads[after] - leads[before]).dropna()
-        ahead = pd.concat([growth, leads[after].reindex(growth.index)], axis=1).min(axis=1)
-        blank = "" if len(ahead) else "not run"
-        comparisons.append(Comparison(f"{axis} {before} to {after}", ahead, exact=pairing.exact, blank=blank))
+        label, blank = f"{axis} {before} to {after}", "" if len(growth) else "not run"
+        ahead = Comparison(label, leads[after].reindex(growth.index), exact=pairing.exact, note="the lead itself")
+        comparisons.append(
+            Comparison(label, growth, exact=pairing.exact, blank=blank, besides=ahead if not blank else None)
+        )
     return comparisons
 
 
 def _lead(here: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list) -> pd.Series:
-    """The lead of the first over the best rival, unit by unit, where all of them were run."""
+    """The lead of the first over the rival that is best on average, unit by unit, where all of them were run.
+
+    The best rival of each unit would be favoured by luck.
+    """
     sides = {name: pairing.by_unit(here[here[key] == name]) for name in (first, *others)}
     table = pd.DataFrame(sides).dropna()
-    return table[first] - table[others].max(axis=1)
+    return table[first] - table[table[others].mean().idxmax()] if len(table) else pd.Series(dtype=float)
 
 
 def at_least(frame: pd.DataFrame, pairing: Pairing, least: float, over: dict[str, Any]) -> list[Comparison]:
-    """The value is `least` or more at every level; a unit without a value never arrived and counts against."""
+    """The value is `least` or more at every level; a unit without a value was run, but has nothing to compare."""
     comparisons = []
     for place, here in levels(frame, over):
-        numbers = pairing.by_unit(here) - least
-        arrived = numbers.dropna().sort_index()
-        blank = "" if len(arrived) else "not run" if here.empty else "not comparable"
-        short = len(numbers) - len(arrived)
-        comparisons.append(Comparison(place, arrived, exact=pairing.exact, ours_short=short, blank=blank))
+        numbers = (pairing.by_unit(here) - least).sort_index()
+        known, neither = numbers.dropna(), numbers.index[numbers.isna()]
+        blank = "" if len(known) else "not run" if here.empty else "not comparable"
+        note = _nothing_in(neither)
+        comparisons.append(Comparison(place, known, exact=pairing.exact, neither=neither, blank=blank, note=note))
     return comparisons
 
 
@@ -230,12 +273,16 @@ def ratio(
     return comparisons
 
 
+def _nothing_in(units: pd.Index) -> str:
+    return f"nothing to compare in {len(units)} of the units" if len(units) else ""
+
+
 def _label(what: str, place: str) -> str:
     return f"{what}, {place}" if place else what
 
 
 CHECKS: dict[str, Callable[..., list[Comparison]]] = {
-    check.__name__: check for check in (above, near, flat, rises, gap_grows, at_least, stays_below, ratio)
+    check.__name__: check for check in (above, below, near, flat, rises, gap_grows, at_least, stays_below, ratio)
 }
 
 

@@ -26,7 +26,10 @@ LARGE_FAMILY, UNITS_OF_LARGE_FAMILY = 6, 5  # with more than 6 comparisons, each
 
 @dataclass(frozen=True)
 class Comparison:
-    """One difference over units, positive where it supports the claim; `blank` says why there is none."""
+    """One difference over units, positive where it supports the claim; `blank` says why there is none.
+
+    `besides` is a second difference that must be positive, too: the weaker of the two decides.
+    """
 
     label: str
     differences: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
@@ -34,9 +37,11 @@ class Comparison:
     near: bool = False  # the claim is that the difference is at most the margin, on either side
     exact: bool = False  # one number without spread: from a formula, or printed
     resolution: float = 0.0
-    ours_short: int = 0  # units in which only the side that the claim favours never arrived ...
-    theirs_short: int = 0  # ... only the other side ...
-    both_short: int = 0  # ... and both, so that they cannot be compared there
+    ours_short: int = 0  # units in which only the side that the claim favours never arrived, or has no number ...
+    theirs_short: int = 0  # ... or only the other side
+    neither: pd.Index = field(default_factory=lambda: pd.Index([]))  # units that were run, but cannot be compared
+    bounds: bool = False  # there neither side arrived and both have the same bound: an average counts that as nought
+    besides: "Comparison | None" = None
     blank: str = ""  # "not run" or "not comparable"
     note: str = ""
 
@@ -50,7 +55,7 @@ class Finding:
     effect: float | None = None
     interval: tuple[float, float] | None = None
     n: int = 0  # units compared
-    run: int = 0  # units run, with those in which neither side arrived
+    run: int = 0  # units run, with those that cannot be compared
     margin: float = 0.0
     near: bool = False
     holds: float = 1.0  # p-values
@@ -82,7 +87,8 @@ class Decision:
     @property
     def fewest_units(self) -> int | None:
         """The fewest units in which a comparison was run; None if all are exact, 0 if none was run."""
-        counted = [finding.run for finding in self.measured if finding.n]
+        decisive = self.findings if self.averaged is None else (self.averaged,)
+        counted = [finding.run for finding in decisive if finding.run]
         return min(counted) if counted else None if self.measured else 0
 
     @property
@@ -97,9 +103,18 @@ def _strength(finding: Finding) -> float:
 
 
 def judge(comparison: Comparison) -> Finding:
-    """One comparison."""
+    """One comparison; if it has a second condition, by the weaker one."""
+    if comparison.besides is None:
+        return _judge(comparison)
+    other = replace(comparison.besides, margin=comparison.margin, resolution=comparison.resolution)
+    both = _judge(comparison), replace(judge(other), label=comparison.label)
+    return max(both, key=lambda finding: (finding.holds, -finding.reversed))
+
+
+def _judge(comparison: Comparison) -> Finding:
     if comparison.blank:
-        return Finding(comparison.label, comparison.blank, near=comparison.near, note=comparison.note)
+        run, note = len(comparison.neither), _note(comparison, False)
+        return Finding(comparison.label, comparison.blank, near=comparison.near, run=run, note=note)
     if comparison.exact:
         seen = Estimate(float(comparison.differences.iloc[0]))
     else:
@@ -118,13 +133,13 @@ def judge(comparison: Comparison) -> Finding:
         effect=seen.mean,
         interval=seen.interval(2 * LEVEL if comparison.near else LEVEL),
         n=seen.n or 0,
-        run=(seen.n or 0) + comparison.both_short,
+        run=(seen.n or 0) + len(comparison.neither),
         margin=margin,
         near=comparison.near,
         holds=holds,
         reversed=reversed_,
         detectable=_detectable(seen, margin, comparison.near),
-        needed=_needed(comparison, seen) if outcome == "undecided" else None,
+        needed=_needed(comparison, seen) if outcome == "undecided" and not trifles else None,
         note=_note(comparison, trifles),
     )
 
@@ -141,16 +156,17 @@ def _needed(comparison: Comparison, seen: Estimate) -> int | None:
         return None
     margin = comparison.margin or 0.0
     distance = abs(seen.mean) - margin if comparison.near else seen.mean - margin
-    if abs(distance) <= comparison.resolution:
+    blocked = comparison.ours_short if distance > 0 else comparison.theirs_short  # more units leave that as it is
+    if abs(distance) <= comparison.resolution or blocked:
         return None
     level = 2 * LEVEL if comparison.near else LEVEL
-    return statistics.units_needed(distance, float(comparison.differences.std()), level)
+    units = statistics.units_needed(distance, float(comparison.differences.std()), level)
+    return None if units is None or units <= (seen.n or 0) else units
 
 
 def _note(comparison: Comparison, trifles: bool) -> str:
     short = {"the favoured side": comparison.ours_short, "the other side": comparison.theirs_short}
-    words = [f"neither arrived in {comparison.both_short} of the units"] if comparison.both_short else []
-    words += [f"{who} never arrived in {units} of the units" for who, units in short.items() if units]
+    words = [f"{who} never arrived in {units} of the units" for who, units in short.items() if units]
     words += [f"{MANY_UNITS} units and more need a margin"] if trifles else []
     return "; ".join(filter(None, [comparison.note, *words]))
 
@@ -175,24 +191,34 @@ def decide(comparisons: Sequence[Comparison], quantifier: str) -> Decision:
 
 
 def average(comparisons: Sequence[Comparison]) -> Comparison:
-    """The mean of all differences of a unit as one comparison; blank if any of them was not run."""
-    blanks = [comparison.blank for comparison in comparisons if comparison.blank]
+    """The mean of all differences of a unit as one comparison; blank if any of them was not run.
+
+    Where neither side arrived both have the same bound, and their difference counts as nought.
+    """
+    blanks = [comparison.blank for comparison in comparisons if comparison.blank and not comparison.bounds]
     if blanks or not comparisons:
         return Comparison("average", blank=blanks[0] if blanks else "not run")
-    table = pd.concat([comparison.differences for comparison in comparisons], axis=1).dropna()
-    first = comparisons[0]
+    table = pd.concat([_with_ties(comparison) for comparison in comparisons], axis=1).dropna()
+    besides = [comparison.besides for comparison in comparisons if comparison.besides is not None]
     if table.empty:
         return Comparison("average", blank="not run")
     return replace(
-        first,
+        comparisons[0],
         label="average",
         differences=table.mean(axis=1),
         resolution=max(comparison.resolution for comparison in comparisons) / len(comparisons),
         ours_short=sum(comparison.ours_short for comparison in comparisons),
         theirs_short=sum(comparison.theirs_short for comparison in comparisons),
-        both_short=0,  # such a unit has no average
+        neither=pd.Index([]),
+        besides=average(besides) if besides else None,
+        blank="",
         note="",
     )
+
+
+def _with_ties(comparison: Comparison) -> pd.Series:
+    ties = pd.Series(0.0, comparison.neither if comparison.bounds else comparison.neither[:0], dtype=float)
+    return pd.concat([part for part in (comparison.differences, ties) if len(part)] or [ties])
 
 
 def counted(decision: Decision) -> str:

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 
 def final(frame: pd.DataFrame, keys: list[str], last: int, target: float) -> pd.DataFrame:
     """One row per run: each score's mean over the `last` measured rounds, rounds to the target accuracy, roughness.
 
-    For a run that never reaches the target, `rounds_to_target` is one more than its rounds, and `reached` is false.
+    For a run that never reaches the target, `rounds_to_target` is one more than its rounds, and `reached` is false. A
+    loss that diverged is infinite.
     """
     scores = [column for column in frame.select_dtypes("number").columns if column not in (*keys, "seed", "round")]
     rows = []
@@ -16,7 +18,8 @@ def final(frame: pd.DataFrame, keys: list[str], last: int, target: float) -> pd.
         run = run.sort_values("round")
         names = dict(zip([*keys, "seed"], labels, strict=True))
         rows.append(names | run[scores].tail(last).mean().to_dict() | _speed_and_roughness(run, target))
-    return pd.DataFrame(rows)
+    ends, losses = pd.DataFrame(rows), [score for score in scores if score.endswith("loss")]
+    return ends.assign(**{loss: ends[loss].fillna(np.inf) for loss in losses})
 
 
 def _speed_and_roughness(run: pd.DataFrame, target: float) -> dict[str, Any]:

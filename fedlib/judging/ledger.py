@@ -367,6 +367,7 @@ def _cell(entry: Entry, reported: float | str, rows: pd.DataFrame, tolerance: fl
     mean = float(numbers.mean())
     interval = (mean, mean) if entry.unit == checks.EXACT else estimate(numbers).interval(2 * LEVEL)
     decidable = entry.unit == checks.EXACT or len(numbers) >= FEWEST
+    why = why or (INCOMPLETE if len(values) < len(rows) else "")
     verdict = NOT_COMPARABLE if why else _against(reported, tolerance, interval) if decidable else "undecided"
     shown = None if entry.unit == checks.EXACT else _pair(interval)
     return {"measured": mean, "interval": shown, "n": len(numbers), "verdict": verdict, "why": why}

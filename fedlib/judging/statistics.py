@@ -159,7 +159,7 @@ class Race:
     differences: pd.Series
     ours_short: int
     theirs_short: int
-    both_short: int
+    neither: pd.Index  # units in which neither arrived
 
 
 def race(ours: pd.DataFrame, theirs: pd.DataFrame, ratio: float = 1.0) -> Race:
@@ -175,7 +175,7 @@ def race(ours: pd.DataFrame, theirs: pd.DataFrame, ratio: float = 1.0) -> Race:
         differences=ran["value_theirs"] - ratio * ran["value_ours"],
         ours_short=int((~arrived["arrived_ours"] & arrived["arrived_theirs"]).sum()),
         theirs_short=int((arrived["arrived_ours"] & ~arrived["arrived_theirs"]).sum()),
-        both_short=int((~arrived.any(axis=1)).sum()),
+        neither=both.index[~arrived.any(axis=1)],
     )
 
 

@@ -159,9 +159,9 @@ def targets(frame: pd.DataFrame, last: int, rounds: int) -> dict[int, float]:
 
 
 def final_scores(frame: pd.DataFrame, last: int, rounds: int) -> pd.DataFrame:
-    """One row per run as the ledger wants it: final scores, rounds to the target of its seed and rounds left when it
-    was reached, gain over FedAvg of the same seed; the mean accuracy of all rounds (`throughout`), and by how much the
-    last rounds are above those ten rounds before (`rise`)."""
+    """One row per run as the ledger wants it: final scores, rounds to the target of its seed, gain over FedAvg of the
+    same seed; the mean accuracy of all rounds (`throughout`), and by how much the last rounds are above those ten
+    rounds before (`rise`)."""
     goals, keys = targets(frame, last, rounds), ["method", "data_set"]
     parts = [curves.final(runs, keys, last, goals[seed]) for seed, runs in frame.groupby("seed", sort=False)]
     scores = pd.concat(parts, ignore_index=True).assign(stage="final")
@@ -174,7 +174,6 @@ def final_scores(frame: pd.DataFrame, last: int, rounds: int) -> pd.DataFrame:
     )
     baseline = scores[scores["method"] == BASELINE.name].set_index("seed")["accuracy"]
     scores["gain"] = scores["accuracy"] - scores["seed"].map(baseline)
-    scores["rounds_left"] = rounds + 1 - scores["rounds_to_target"]
     scores["rounds_of_500"] = scores["rounds_to_target"] if rounds == PRINTED_ROUNDS else np.nan
     return scores
 
