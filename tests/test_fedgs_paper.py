@@ -136,7 +136,7 @@ def test_fedgs_and_random_groups_share_a_rate_and_fedproxs_strength_stays_within
     asked: dict = {}
     monkeypatch.setattr(tuning, "tune", lambda bases, grids, seeds, **more: asked.update(more))
     experiments.tune(SMALL, ROWS, experiments.Rates([0.1], [0.1], [0.1], [1.0], [0.01]), 1, 1000)
-    assert asked == {"limits": {"mu": (0.05, 1.0)}, "together": ["FedGS", "FedGS, random groups"], "final": None}
+    assert asked == {"limits": {"mu": (0.05, 1.0)}, "together": comparison.TOGETHER, "final": None, "last": 1}
 
 
 def test_every_row_is_tuned_on_as_many_points():

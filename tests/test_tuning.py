@@ -157,7 +157,7 @@ def test_methods_that_share_a_point_take_the_one_with_the_best_mean(monkeypatch)
     grids = {name: {"lr": [0.1, 0.3, 0.9]} for name in methods}
     monkeypatch.setattr(tuning, "EXTENSIONS", 0)
     assert tuning.tune(methods, grids, [1000]).best == {"one": {"lr": 0.1}, "other": {"lr": 0.9}}
-    shared = tuning.tune(methods, grids, [1000], together=["one", "other"])
+    shared = tuning.tune(methods, grids, [1000], together=[["one", "other"]])
     assert shared.best == {"one": {"lr": 0.1}, "other": {"lr": 0.1}}, "0.1 costs the other less than 0.3 costs the one"
 
 
@@ -287,6 +287,38 @@ def test_a_final_is_scored_by_the_mean_of_its_last_rounds_and_a_diverged_one_los
     assert sweep.finals["score"].tolist() == pytest.approx([-np.inf, 0.525, 0.65])
 
 
+def test_a_final_apart_also_tries_its_best_point_with_half_the_step(monkeypatch):
+    """Eight rounds favour the larger step, forty the smaller; on further seeds the winner is compared with itself."""
+    asked = []
+
+    def execute(runs):
+        asked.extend(runs)
+        rows = []
+        for run in runs:
+            lr, server = run.options["lr"], run.options["server_lr"]
+            value = 0.4 + server / 10 + (lr if run.rounds == 8 else -lr)
+            rows.append(run.label | {"seed": run.seed, "round": run.rounds, "accuracy": value, "loss": 1.0})
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(study, "execute", execute)
+    grid = {"lr": [0.1, 0.2], "server_lr": [0.3, 1.0]}
+    limits = {"lr": (0.1, 0.2), "server_lr": (0.3, 1.0)}
+    final = tuning.Final(rounds=40, apart="server_lr", halved="lr", further=1)
+    method = {"FedAvgM": replace(base(), algorithm="fedavgm", rounds=8)}
+    sweep = tuning.tune(method, {"FedAvgM": grid}, [1000], limits=limits, final=final)
+    met = [(run.options["lr"], run.options["server_lr"]) for run in asked if run.rounds == 40]
+    assert met == [(0.2, 1.0), (0.2, 0.3), (0.1, 1.0)]
+    assert sweep.best == {"FedAvgM": {"lr": 0.1, "server_lr": 1.0}} and sweep.checks["stands"].tolist() == [True]
+    halved = tuning.tune(
+        method, {"FedAvgM": grid | {"lr": [0.2, 0.4]}}, [1000], limits=limits | {"lr": (0.2, 0.4)}, final=final
+    )
+    assert halved.best["FedAvgM"] == {"lr": 0.2, "server_lr": 1.0}
+    tiny = grid | {"lr": [0.2, 0.3]}
+    new = tuning.tune(method, {"FedAvgM": tiny}, [1000], limits=limits | {"lr": (0.2, 0.3)}, final=final)
+    assert new.best["FedAvgM"] == {"lr": 0.15, "server_lr": 1.0}, "a point that no grid had"
+    assert new.checks["before"].tolist() == pytest.approx([0.4 + 0.1 + 0.15]) and new.winner("FedAvgM")["score"] > 0
+
+
 def test_a_winner_must_not_collapse_on_further_seeds(monkeypatch):
     """The largest rate is best on the tuning seed and dead on one of two others."""
 
@@ -313,7 +345,7 @@ def test_a_winner_must_not_collapse_on_further_seeds(monkeypatch):
         ["FedAvg", 0.2, 1002, 0.2, True],
     ]
     shared = {name: {"lr": [0.1, 0.2, 0.4]} for name in methods}
-    together = tuning.tune(methods, shared, [1000], limits=limits, final=final, together=list(methods))
+    together = tuning.tune(methods, shared, [1000], limits=limits, final=final, together=[list(methods)])
     assert together.best == {name: {"lr": 0.2} for name in methods}
     with pytest.raises(ValueError, match="only where the highest is best"):
         tuning.tune(methods, grids, [1000], score="loss", final=final)
@@ -340,7 +372,7 @@ def test_methods_that_share_a_point_share_their_finalists(monkeypatch):
     asked = invented(monkeypatch, lambda options: {0.1: 0.5, 0.2: 0.7, 0.4: 0.6}[options["lr"]])
     both = {"One": base(), "Other": base()}
     grids = {name: {"lr": [0.1, 0.2, 0.4]} for name in both}
-    sweep = tuning.tune(both, grids, [1000], together=["One", "Other"], final=tuning.Final(rounds=9))
+    sweep = tuning.tune(both, grids, [1000], together=[["One", "Other"]], final=tuning.Final(rounds=9))
     assert [run.options["lr"] for run in asked[6:]] == [0.2, 0.4, 0.2, 0.4]
     assert sweep.best == {name: {"lr": 0.2} for name in both}
 

@@ -45,6 +45,10 @@ class FedFusion_Multi(FedAvg):
         weights, operator = trained.weights.split([len(received), len(state["operator"])])
         return {"weights": weights, "operator": self.next_operator(state["operator"], operator)}
 
+    def measure(self, federation: Federation, state: State) -> dict[str, float]:
+        """Scores, and the mean lambda: where it is near zero the method is nearly FedAvg."""
+        return super().measure(federation, state) | {"fused": float(state["operator"].mean())}
+
     def first_operator(self, federation: Federation) -> torch.Tensor:
         return torch.zeros(channels(federation.network))
 

@@ -40,15 +40,17 @@ class Final:
     """The last stage: the best `points` of each method, scored by the mean of the `last` measured rounds.
 
     They differ in the option `apart`, where a method has it: otherwise the two best may be neighbours in what short
-    runs tell well, and share a value of what short runs tell badly. Such a method sends one more. The winner also runs
-    on this many `further` seeds, for the rounds of tuning: if its score there is less than half of what it was before,
-    the next of the final takes its place.
+    runs tell well, and share a value of what short runs tell badly. Such a method sends one more, and where `halved`
+    names an option its best point with half of that: short runs favour large steps. The winner also runs on this many
+    `further` seeds, for the rounds of tuning: if its score there is less than half of what it was before, the next of
+    the final takes its place.
     """
 
     rounds: int
     last: int = 1
     points: int = 2
     apart: str | None = None
+    halved: str | None = None
     further: int = 0
 
 
@@ -89,14 +91,14 @@ def tune(
     seeds: Sequence[int],
     score: Score = "accuracy",
     limits: Limits | None = None,
-    together: Sequence[str] = (),
+    together: Sequence[Sequence[str]] = (),
     final: Final | None = None,
     last: int = 1,
 ) -> Sweep:
     """The best point of each method's grid; each method is given as a run, whose other options stay as they are.
 
-    The methods `together` share one point, and hence their grid. A method with a single point needs no final. A run is
-    scored by the mean of its `last` measured rounds; a `Final` has a `last` of its own.
+    The methods of each group in `together` share one point, and hence their grid. A method with a single point needs no
+    final. A run is scored by the mean of its `last` measured rounds; a `Final` has a `last` of its own.
     """
     if final and final.further and _lowest_is_best(score):
         raise ValueError(
@@ -104,7 +106,7 @@ def tune(
         )
     if missing := sorted(set(methods) - set(grids)):
         raise ValueError(f"no grid for {', '.join(missing)}: every method of a comparison is tuned by the same rule")
-    groups = {name: list(together) if name in together else [name] for name in methods}
+    groups = {name: next((list(group) for group in together if name in group), [name]) for name in methods}
     tried = {name: points(grids[name]) for name in methods}
     frames = [_scored(methods, tried, seeds, score, 0, last)]
     for extension in range(1, EXTENSIONS + 1):
@@ -117,6 +119,7 @@ def tune(
     finalists = {name: listed for name, listed in finalists.items() if len(listed) > 1}
     if not final or not finalists:
         return Sweep(scores, {name: _best(scores, groups[name], score) for name in methods})
+    scores = pd.concat([scores, *_untried(methods, finalists, scores, seeds, score, last)], ignore_index=True)
     longer = {name: replace(methods[name], rounds=final.rounds) for name in finalists}
     finals = _scored(longer, finalists, seeds, score, 0, final.last).drop(columns="extension")
     ranked = {
@@ -223,7 +226,27 @@ def _ranked(scores: pd.DataFrame, methods: list[str], score: Score, apart: str |
 def _leading(scores: pd.DataFrame, methods: list[str], score: Score, final: Final) -> list[Point]:
     """The points of these methods, which share them, that meet in the final."""
     ranked = _ranked(scores, methods, score, final.apart)
-    return ranked[: final.points + (final.apart in ranked[0])]
+    if final.apart not in ranked[0]:
+        return ranked[: final.points]
+    best, halved = ranked[0], final.halved
+    slower = [best | {halved: best[halved] / 2}] if halved in best and len(ranked) > 1 else []
+    return ranked[: final.points + 1] + slower
+
+
+def _untried(
+    methods: Mapping[str, Run],
+    finalists: Mapping[str, list[Point]],
+    scores: pd.DataFrame,
+    seeds: Sequence[int],
+    score: Score,
+    last: int,
+) -> list[pd.DataFrame]:
+    """The scores of finalists that no grid had, so that a winner can be compared with itself; an empty list if none."""
+    new = {
+        name: [point for point in listed if np.isnan(_at(scores, name, point))] for name, listed in finalists.items()
+    }
+    extension = int(scores["extension"].max()) + 1
+    return [_scored(methods, new, seeds, score, extension, last)] if any(new.values()) else []
 
 
 def _standing(

@@ -3,8 +3,8 @@
 A row is a name of the table, the algorithm that computes it and the options that only it has. Rivals train `epochs`
 passes over their data on M * L participants per round; FedGS takes T one-step iterations on L devices of each of M
 factories. Every row is tuned by one rule (`runs.tuning`): four points of its learning rate, or of its learning rate and
-one more option, two values each; where there is a final, two of the best run again for longer. FedGS and FedGS with
-random groups share a rate, so that they differ in the choice of devices alone.
+one more option, two values each; where there is a final, two of the best run again for longer. Rows that differ in one
+thing only share a rate (`TOGETHER`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,6 +44,8 @@ BASELINE = TableRow("FedAvg", "fedavg")
 FEDGS = "FedGS"
 RANDOM_GROUPS = "FedGS, random groups"  # super nodes without GBP-CS
 WRITERS, ALIKE = "a device is a writer", "devices alike"
+# Rows that share a learning rate, because they differ in one thing only: the choice of devices; the mean of models.
+TOGETHER = ((FEDGS, RANDOM_GROUPS), (BASELINE.name, "IDA", "IDA+INTRAC", "IDA+FedAvg"))
 GAMMA = 0.1  # FedMMD: weight of the discrepancy, as printed
 SERVERS = {"FedAvgM": "fedavgm", "FedAdagrad": "fedadagrad", "FedAdam": "fedadam", "FedYogi": "fedyogi"}
 FAMILIES = {
@@ -155,7 +157,7 @@ def tune(
     bases = {row.name: run(setting, row, rounds, 0) for row in rows}
     grids = {row.name: rates.grid(row) for row in rows}
     limits = {"mu": (min(PRINTED_MUS), max(PRINTED_MUS))}
-    return tuning.tune(bases, grids, [seed], limits=limits, together=[FEDGS, RANDOM_GROUPS], final=final)
+    return tuning.tune(bases, grids, [seed], limits=limits, together=TOGETHER, final=final, last=min(2, rounds))
 
 
 def tuned(rows: Sequence[TableRow], best: Mapping[str, Mapping[str, float]]) -> list[TableRow]:

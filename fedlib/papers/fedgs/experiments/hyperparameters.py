@@ -30,7 +30,7 @@ def tune_cells(
 ) -> Sweep:
     """One learning rate for all cells: the one with the best mean score over these, so that none is at its edge."""
     bases = {name: run(setting, TableRow(name, "fedgs", _possible(setting, cells[name])), rounds, 0) for name in cells}
-    return tuning.tune(bases, {name: {"lr": rates} for name in cells}, [seed], together=list(cells), final=final)
+    return tuning.tune(bases, {name: {"lr": rates} for name in cells}, [seed], together=[list(cells)], final=final)
 
 
 def _possible(setting: FactorySetting, options: Mapping[str, int]) -> dict[str, int]:
