@@ -150,33 +150,31 @@ def above(
     frame: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list, over: dict[str, Any]
 ) -> list[Comparison]:
     """`first` is better than each of `others`, at every level."""
-    return [
-        pairing.compare(_label(named(key, other), place), here[here[key] == first], here[here[key] == other])
-        for place, here in levels(frame, over)
-        for other in others
-    ]
+    return [pairing.compare(label, one, other) for label, one, other in _pairs(frame, key, first, others, over)]
 
 
 def below(
     frame: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list, over: dict[str, Any]
 ) -> list[Comparison]:
     """Each of `others` is better than `first`, at every level."""
-    return [
-        pairing.compare(_label(named(key, other), place), here[here[key] == other], here[here[key] == first])
-        for place, here in levels(frame, over)
-        for other in others
-    ]
+    return [pairing.compare(label, other, one) for label, one, other in _pairs(frame, key, first, others, over)]
 
 
 def near(
     frame: pd.DataFrame, pairing: Pairing, key: str, first: Hashable, others: list, over: dict[str, Any]
 ) -> list[Comparison]:
     """`first` differs from each of `others` by at most the claim's margin, at every level."""
-    return [
-        pairing.compare(_label(named(key, other), place), here[here[key] == first], here[here[key] == other], near=True)
-        for place, here in levels(frame, over)
-        for other in others
-    ]
+    pairs = _pairs(frame, key, first, others, over)
+    return [pairing.compare(label, one, other, near=True) for label, one, other in pairs]
+
+
+def _pairs(
+    frame: pd.DataFrame, key: str, first: Hashable, others: list, over: dict[str, Any]
+) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """The rows of `first` and of each of `others`, at every level, with a label."""
+    for place, here in levels(frame, over):
+        for other in others:
+            yield _label(named(key, other), place), here[here[key] == first], here[here[key] == other]
 
 
 def flat(frame: pd.DataFrame, pairing: Pairing, key: str, among: list, over: dict[str, Any]) -> list[Comparison]:
